@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0
+# The front door. `make help` lists the targets; the work is done in lab/.
+
+PY := python3 -B
+LAB := $(PY) lab
+
+export V KERNEL LINUX_TARBALL QDISC_CACHE COMPARE QDISC_START
+QDISC_START ?= $(shell date +%s)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test smoke tree export build shell kunit tdc check figures \
+	bench mutants gauntlet am clean setup
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@echo
+	@echo 'V=1 shows commands; KERNEL=/path/to/linux or LINUX_TARBALL=file uses'
+	@echo 'that instead of downloading the base kernel.'
+
+setup: ## install what is missing, download and verify the base
+	@$(LAB)/setup.py
+
+tree: setup ## unpack the base into build/linux and apply the series
+	@$(LAB)/tree.py tree
+
+export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>']
+	@$(LAB)/tree.py export $(if $(SOB),SOB='$(SOB)')
+
+build: tree ## build the patched kernel and the tc that goes with it
+	@$(LAB)/setup.py iproute2
+	@$(LAB)/kernel.py patched $(if $(COMPARE),base)
+
+demo: build ## shape traffic over 1, 4 and 40 queues, print the table [COMPARE=1: stock beside it]
+	@$(LAB)/demo.py
+
+smoke: build ## KUnit and two shared queues under one rate: under a minute once built
+	@$(LAB)/kunit.py
+	@$(LAB)/demo.py --quick
+
+shell: build ## a shell in the patched kernel, with a multiqueue device and its tc
+	@$(LAB)/shell.py
+
+kunit: build ## the series' KUnit suite, run by kunit.py
+	@$(LAB)/kunit.py
+
+tdc: build ## tc-testing: the base's own suites and ours, base and patched side by side [BASE=1: measure the base again]
+	@$(LAB)/setup.py venv
+	@$(LAB)/tdc.py $(if $(BASE),--base)
+
+mutants: tree ## break the series' lines one at a time; every one must be caught
+	@$(LAB)/mutants.py
+
+check: tree ## per-patch gates: apply, build, sparse, checkpatch, kernel-doc, copies
+	@$(LAB)/setup.py sparse
+	@$(LAB)/check.py
+
+test: ## everything: set-up, gates, KUnit, mutants, tdc, demo; "N passed, N failed"
+	@$(LAB)/test.py
+
+am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next
+	@$(LAB)/tree.py am TREE='$(TREE)'
+
+figures bench gauntlet:
+	@echo 'make $@: not yet, see "What is not done yet" in README.md' >&2; exit 2
+
+clean: ## remove build/ (the download cache stays)
+	rm -rf build

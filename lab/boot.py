@@ -1,0 +1,152 @@
+"""Boot a User-Mode Linux kernel, run one command in it, and judge the outcome.
+
+A guest passes when its command wrote exit code 0 and its log holds no splat.
+Everything else - a panic, a hang, a kernel that never reached the command, a
+WARNING in the log of a run that passed - is a failure.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import threading
+import time
+
+from common import BUILD, ROOT, Die
+
+# What a kernel prints when something is wrong.
+SPLAT = re.compile(
+    r"WARNING: (?!.*(setlocale|locale))|BUG: |\bOops\b|Kernel panic|Call Trace:"
+    r"|INFO: (possible|suspicious|trying|task|rcu)|suspicious RCU"
+    r"|KASAN|KCSAN|UBSAN|general protection|refcount_t: |DEBUG_LOCKS_WARN"
+    r"|unregister_netdevice: waiting|sleeping function called"
+    r"|scheduling while atomic|list_(add|del) corruption|kmemleak: \d+ new"
+)
+
+
+def splats(text, allowed=()):
+    """Return the lines of a kernel log that report trouble.
+
+    allowed: regular expressions of lines that a run provokes on purpose.
+    """
+    return [
+        line
+        for line in text.splitlines()
+        if SPLAT.search(line) and not any(re.search(a, line) for a in allowed)
+    ]
+
+
+class Guest:
+    """The outcome of one boot: exit code, console and kernel log, job folder."""
+
+    def __init__(self, job, rc, console, dmesg, seconds):
+        self.job = job  # folder that the guest saw as /run/job
+        self.rc = rc  # exit code of the command, None if there is none
+        self.console = console  # text
+        self.dmesg = dmesg  # text, empty if the guest died before it
+        self.seconds = seconds  # host time, s
+
+    def complaint(self, allowed=()):
+        """One sentence about what went wrong, or None."""
+        log = os.path.join(self.job, "console.log")
+        bad = splats(self.console + "\n" + self.dmesg, allowed)
+        if bad:
+            return f"kernel splat '{bad[0].strip()}': see {log}"
+        if self.rc is None:
+            return f"the guest ended without a verdict: see the end of {log}"
+        if self.rc:
+            return f"the guest's command failed with {self.rc}: see {log}"
+        return None
+
+
+def boot(
+    kernel, name, command, env=None, files=(), virtual=False, mem="1G",
+    timeout=600, on_line=None, interactive=False,
+):
+    """Run a shell command as root inside a kernel and return a Guest.
+
+    kernel: path of the UML executable. name: of the job, a folder in
+    build/guest that holds everything it read and wrote. files: copied into
+    that folder first. virtual: use deterministic virtual time. timeout: host
+    seconds. on_line: called with each console line as it comes.
+    """
+    if not os.access(kernel, os.X_OK):
+        raise Die(f"there is no kernel at {kernel}: run make build")
+    job = os.path.join(BUILD, "guest", name)
+    shutil.rmtree(job, ignore_errors=True)
+    os.makedirs(job)
+    for f in files:
+        shutil.copy(f, job)
+    guest_env = {
+        "HOME": "/root",
+        "LAB": os.path.join(ROOT, "lab"),
+        "PATH": f"{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
+        "/usr/sbin:/usr/bin:/sbin:/bin",
+        **(env or {}),
+    }
+    with open(os.path.join(job, "environment"), "w") as f:
+        for key, value in guest_env.items():
+            f.write(f"export {key}={shlex.quote(str(value))}\n")
+    with open(os.path.join(job, "command"), "w") as f:
+        f.write(command + "\n")
+
+    args = [
+        kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs",
+        "rootflags=/", "ro", f"init={ROOT}/lab/guest_init.sh", f"JOB={job}",
+        "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "con=null", "con0=fd:0,fd:1",
+        "loglevel=5", "norandmaps", "seccomp=on", "kunit.enable=0", "panic=-1",
+    ]
+    if virtual:
+        args += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
+    # The same memory layout every time: part of what makes runs repeatable.
+    args = ["setarch", "-R", *args]
+    host_env = {"HOME": "/root", "PATH": os.environ["PATH"], "TMPDIR": job}
+
+    start = time.monotonic()
+    if interactive:
+        subprocess.run(args, env=host_env, check=False)
+        return None
+    proc = subprocess.Popen(
+        args, env=host_env, stdin=subprocess.DEVNULL, text=True,
+        errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    hung = []
+
+    def kill():
+        hung.append(True)
+        os.killpg(proc.pid, 9)
+
+    timer = threading.Timer(timeout, kill)
+    timer.start()
+    console = []
+    with open(os.path.join(job, "console.log"), "w") as log:
+        for line in proc.stdout:
+            console.append(line)
+            log.write(line)
+            if on_line:
+                on_line(line.rstrip("\n"))
+        proc.wait()
+        timer.cancel()
+        if hung:
+            line = f"lab: no end after {timeout} s of host time, killed\n"
+            console.append(line)
+            log.write(line)
+    return Guest(
+        job, _number(os.path.join(job, "rc")), "".join(console),
+        _text(os.path.join(job, "dmesg")), time.monotonic() - start,
+    )
+
+
+def _text(path):
+    try:
+        with open(path, errors="replace") as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _number(path):
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None

@@ -1,0 +1,30 @@
+"""make shell: an interactive shell inside the patched kernel."""
+
+from boot import boot
+from common import BUILD, guard
+
+BANNER = """
+ip link add eth0 numtxqueues 4 numrxqueues 4 type dummy
+ip link set eth0 up
+exec </dev/console >/dev/console 2>&1
+cat <<'END'
+
+The patched kernel, the tc that fits it, and eth0 with 4 TX queues. Try:
+
+  tc qdisc add dev eth0 root handle 1: mq
+  for q in 1 2 3 4; do tc qdisc add dev eth0 parent 1:$q cake bandwidth 10gbit shared; done
+  tc qdisc change dev eth0 parent 1:1 cake bandwidth 5gbit; tc qdisc show dev eth0
+
+'exit' ends it.
+END
+PS1='patched# ' setsid -c sh -i
+"""
+
+
+def main():
+    """Boot with the terminal as console."""
+    boot(BUILD / "um/linux", "shell", BANNER, interactive=True)
+
+
+if __name__ == "__main__":
+    guard(main)

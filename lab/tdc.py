@@ -1,0 +1,130 @@
+"""make tdc: tc-testing inside the guest, base and patched kernel side by side.
+
+The base tree's own suites must end on the patched kernel as they end on the
+unpatched one; what that was is kept in results/tdc-base.json, and BASE=1
+measures it again. The suites that the series adds must pass.
+"""
+
+import json
+import re
+import sys
+
+from boot import boot
+from common import BUILD, ROOT, Die, guard, say
+
+BASE_SUITES = ("cake", "cake_mq", "mq", "mqprio", "tbf", "fq_codel", "htb")
+QDISCS = "tc-tests/qdiscs"
+RECORD = ROOT / "results" / "tdc-base.json"
+LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
+
+COMMAND = """
+mkdir /tmp/tdc && cp -r "$SUITE/." /tmp/tdc && cd /tmp/tdc || exit 1
+cat >tdc_config_local.py <<END
+import os
+ENVIR = dict(os.environ)
+EXTRA_NAMES = {{"TC": "$(command -v tc)", "IP": "$(command -v ip)"}}
+END
+sysctl -q net.core.default_qdisc=pfifo_fast 2>/dev/null
+python tdc.py -J 2 --outfile /run/job/tap -f {files} >/run/job/tdc.log 2>&1
+true
+"""
+
+
+def added_suites():
+    """Names of the suites that the series adds, from the patched tree."""
+    base, new = (
+        {p.stem for p in (BUILD / tree / "tools/testing/selftests/tc-testing" / QDISCS)
+         .glob("*.json")}
+        for tree in ("linux-base", "linux")
+    )
+    return sorted(new - base)
+
+
+def run_suites(kernel, tree, name, suites, allowed=()):
+    """Boot, run the suites, return {suite: {id: (verdict, title)}}."""
+    path = BUILD / tree / "tools/testing/selftests/tc-testing"
+    files = " ".join(f"{QDISCS}/{suite}.json" for suite in suites)
+    run = boot(
+        BUILD / kernel / "linux", name, COMMAND.format(files=files), timeout=900,
+        env={
+            "SUITE": path, "TC_LIB_DIR": BUILD / "iproute2/netem",
+            "PYTHONDONTWRITEBYTECODE": 1,
+            "PATH": f"{BUILD}/venv/bin:{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
+            "/usr/sbin:/usr/bin:/sbin:/bin",
+        },
+    )
+    if run.complaint(allowed):
+        raise Die(run.complaint(allowed))
+    try:
+        with open(f"{run.job}/tap") as f:
+            tap = f.read()
+    except FileNotFoundError:
+        raise Die(f"tdc wrote no results: see {run.job}/tdc.log") from None
+    verdicts = {
+        ident: ("skip" if skipped else verdict, title)
+        for verdict, ident, title, skipped in LINE.findall(tap)
+    }
+    outcome = {}
+    for suite in suites:
+        with open(path / QDISCS / f"{suite}.json") as f:
+            outcome[suite] = {
+                case["id"]: verdicts.get(case["id"], ("missing", case["name"]))
+                for case in json.load(f)
+            }
+    return outcome
+
+
+def count(cases, verdict="ok"):
+    """How many cases of a suite ended like that."""
+    return sum(v == verdict for v, _ in cases.values())
+
+
+def main():
+    """Measure what is missing, print the table, fail on a regression."""
+    if "--base" in sys.argv[1:] or not RECORD.exists():
+        from kernel import build
+
+        build("base")
+        say("tc-testing on the unpatched kernel (about 60 s)")
+        base = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
+        RECORD.parent.mkdir(exist_ok=True)
+        RECORD.write_text(json.dumps(
+            {"what": "tc-testing on the unpatched base kernel", "suites":
+             {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}},
+            indent=1) + "\n")
+    base = json.loads(RECORD.read_text())["suites"]
+
+    ours = added_suites()
+    say("tc-testing on the patched kernel (about 90 s)")
+    got = run_suites("um", "linux", "tdc", [*BASE_SUITES, *ours])
+
+    passed = failed = skipped = 0
+    print(f"{'suite':<14}{'tests':>7}{'base':>7}{'patched':>9}")
+    bad = []
+    for suite, cases in got.items():
+        stock = base.get(suite)
+        print(f"{suite:<14}{len(cases):>7}"
+              f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
+              f"{count(cases):>9}")
+        for ident, (verdict, title) in cases.items():
+            want = "ok" if stock is None else stock.get(ident, "ok")
+            passed += verdict == "ok"
+            if verdict != want:
+                failed += 1
+                bad.append(f"{suite} {ident} ({title}): {verdict}, expected {want}")
+            elif verdict != "ok":
+                skipped += 1
+    (ROOT / "results/tdc.json").write_text(json.dumps(
+        {"what": "tc-testing on the patched kernel", "suites":
+         {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}},
+        indent=1) + "\n")
+    for line in bad:
+        print("FAIL " + line)
+    print(f"{passed} passed, {failed} failed"
+          + (f", {skipped} skipped as on the base" if skipped else ""))
+    if failed:
+        raise Die(f"{failed} tc-testing cases regressed: see build/guest/tdc/tap")
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,89 @@
+"""make test: every gate in order; the last line is 'N passed, N failed'.
+
+Each gate is a make target or a script of its own, so that what fails here can
+be run alone. A gate that prints 'N passed, N failed' adds these numbers, any
+other counts as one. Times go to results/test.json.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+from common import BUILD, ROOT
+
+PY = [sys.executable, "-B"]
+LAB = ROOT / "lab"
+GATES = (
+    ("set-up", ("setup.py",)),
+    ("tooling", ("test_tooling.py",)),
+    ("series applies", ("tree.py", "tree")),
+    ("copies in step", ("tree.py", "check-copies")),
+    ("tc builds", ("setup.py", "iproute2")),
+    ("kernel builds", ("kernel.py", "patched")),
+    ("KUnit", ("kunit.py",)),
+    ("tdc", ("tdc.py",)),
+    ("demo", ("demo.py",)),
+    ("mutants", ("mutants.py",)),
+    ("per patch", ("check.py",)),
+)
+NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
+
+
+def run_gate(name, command):
+    """Run one gate, passing its output on; return (passed, failed, skipped)."""
+    print(f"== {name}", flush=True)
+    tail = ""
+    with subprocess.Popen([*PY, LAB / command[0], *command[1:]], cwd=ROOT, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          errors="replace") as gate:
+        for line in gate.stdout:
+            found = re.match(r"\d+ passed, \d+ failed(, \d+ skipped.*)?$", line)
+            tail = line if found else tail
+            print(("   " if found else "") + line, end="", flush=True)
+    numbers = [int(n) for n in re.findall(r"\d+", tail)]
+    passed, failed, skipped = (numbers + [0, 0, 0])[:3]
+    if not numbers:
+        passed, failed = (1, 0) if gate.returncode == 0 else (0, 1)
+    elif gate.returncode and not failed:
+        failed = 1
+    return passed, failed, skipped
+
+
+def main():
+    """Run all gates; a gate that others stand on ends the run if it fails."""
+    total = [0, 0, 0]
+    seconds = {}
+    cold = not (BUILD / "um" / "linux").exists()
+    stopped = ""
+    for name, command in GATES:
+        start = time.monotonic()
+        outcome = run_gate(name, command)
+        seconds[name] = round(time.monotonic() - start, 1)
+        total = [a + b for a, b in zip(total, outcome)]
+        print(f"-- {name}: {'ok' if not outcome[1] else 'FAILED'}, {seconds[name]:.0f} s",
+              flush=True)
+        if outcome[1] and name in NEEDED:
+            stopped = name
+            break
+    kind = "cold" if cold else "warm"
+    record = ROOT / "results" / "test.json"
+    record.parent.mkdir(exist_ok=True)
+    times = json.loads(record.read_text()) if record.exists() else {}
+    if not total[1]:
+        times[kind] = {"total_s": round(sum(seconds.values())), "gates_s": seconds,
+                       "cores": os.cpu_count()}
+        record.write_text(json.dumps(times, indent=1) + "\n")
+    print(f"{kind} run, {sum(seconds.values()):.0f} s: "
+          + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
+    if stopped:
+        print(f"stopped after '{stopped}', which everything else stands on")
+    print(f"{total[0]} passed, {total[1]} failed"
+          + (f", {total[2]} skipped" if total[2] else ""))
+    sys.exit(1 if total[1] else 0)
+
+
+if __name__ == "__main__":
+    main()

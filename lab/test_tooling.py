@@ -1,0 +1,148 @@
+"""Tests of the lab: bad luck must end a run with one sentence, never in silence.
+
+Boots the patched kernel a few times, about a second each.
+"""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import boot
+import common
+import demo
+import setup
+import tdc
+
+KERNEL = common.BUILD / "um" / "linux"
+
+
+def sentence(case, call, *args, **kwargs):
+    """Call something that must Die; return what it says."""
+    with case.assertRaises(common.Die) as caught:
+        call(*args, **kwargs)
+    return str(caught.exception)
+
+
+class Guests(unittest.TestCase):
+    """What a guest can do wrong, done on purpose."""
+
+    def complaint(self, command, **kwargs):
+        """Boot, run the command, return the complaint."""
+        return boot.boot(KERNEL, "tooling", command, timeout=60, **kwargs).complaint()
+
+    def test_good(self):
+        """A command that ends well is no complaint."""
+        self.assertIsNone(self.complaint("true"))
+
+    def test_failure(self):
+        """A command that fails."""
+        self.assertIn("failed with 3", self.complaint("exit 3"))
+
+    def test_no_verdict(self):
+        """A guest that ends before its command does."""
+        self.assertIn("without a verdict", self.complaint("busybox poweroff -f"))
+
+    def test_splat(self):
+        """A splat counts although the command ended well."""
+        text = self.complaint("echo '<4>WARNING: CPU: 0 PID: 1 at x.c:1' >/dev/kmsg")
+        self.assertIn("splat", text)
+
+    def test_panic(self):
+        """A kernel that panics."""
+        self.assertIn("Kernel panic", self.complaint("kill -SEGV 1; echo c >/proc/sysrq-trigger"))
+
+    def test_hang(self):
+        """A guest that never ends is killed and reported."""
+        run = boot.boot(KERNEL, "tooling", "sleep 1000", timeout=4)
+        self.assertIn("without a verdict", run.complaint())
+        self.assertIn("killed", run.console)
+
+    def test_virtual_time(self):
+        """A minute of virtual time is free."""
+        run = boot.boot(KERNEL, "tooling", "sleep 60", virtual=True, timeout=50)
+        self.assertIsNone(run.complaint())
+
+    def test_read_only(self):
+        """A guest cannot write to the host outside its folder."""
+        target = common.BUILD / "tooling-was-here"
+        self.complaint(f"touch {target} 2>/dev/null; true")
+        self.assertFalse(target.exists())
+
+    def test_no_kernel(self):
+        """No kernel to boot."""
+        self.assertIn("make build", sentence(self, boot.boot, "/nowhere", "tooling", "true"))
+
+
+class Inputs(unittest.TestCase):
+    """Bad input and missing things."""
+
+    def test_wrong_sha(self):
+        """A damaged download is deleted and reported."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "half.deb"
+            path.write_bytes(b"half a download")
+            self.assertIn("damaged", sentence(self, setup.verified, path, "0" * 64))
+            self.assertFalse(path.exists())
+
+    def test_not_a_tree(self):
+        """KERNEL= names something that is no kernel tree."""
+        self.assertIn("not a Linux source tree",
+                      sentence(self, setup.kernel, {"KERNEL": "/tmp"}))
+
+    def test_missing_tool(self):
+        """A program that is not there."""
+        self.assertIn("missing", sentence(self, common.run, ["no-such-program"], "tooling"))
+
+    def test_full_disk(self):
+        """A disk without the space that a step needs."""
+        self.assertIn("free", sentence(self, common.need_disk, 10**6))
+
+    def test_patch_does_not_apply(self):
+        """git am of a patch that does not fit leaves nothing behind."""
+        patch = next((common.PATCHES / "1-shared-state").glob("0003-*.patch"))
+        with tempfile.TemporaryDirectory() as folder:
+            env = common.git_env(**common.identity("T", "t@example.com"))
+            common.git(folder, "init", "-q")
+            common.git(folder, "commit", "-q", "--allow-empty", "-m", "x", env=env)
+            applied, _ = common.am_patch(folder, patch)
+            self.assertFalse(applied)
+            self.assertFalse((Path(folder) / ".git/rebase-apply").exists())
+
+
+class Reading(unittest.TestCase):
+    """Parsing of logs and results."""
+
+    def test_splats(self):
+        """What counts as trouble in a kernel log, and what does not."""
+        for bad in ("WARNING: suspicious RCU usage", "BUG: KASAN: use-after-free",
+                    "INFO: task tc:1 blocked", "refcount_t: underflow",
+                    "WARNING: ../net/sched/sch_cake.c:1 at cake_dequeue+0x1/0x2"):
+            self.assertTrue(boot.splats(bad), bad)
+        for good in ("pktgen: Packet Generator", "NET: Registered PF_INET", ""):
+            self.assertFalse(boot.splats(good), good)
+        self.assertFalse(boot.splats("BUG: planned", allowed=["planned"]))
+
+    def test_window(self):
+        """A window holds 2500 packets of each queue."""
+        self.assertAlmostEqual(demo.window(40, 1e9), 100000 * 1514 * 8 / 1e9)
+        self.assertEqual(demo.window(1, 1e12), 0.05)
+
+    def test_deviation(self):
+        """Percent, signed."""
+        self.assertAlmostEqual(demo.deviation({"measured_bps": 99, "rate_bps": 100}), -1)
+
+    def test_tap(self):
+        """Lines of tdc's TAP output."""
+        found = tdc.LINE.findall("ok 1 86ac - Replace\nnot ok 2 041a - Other\n"
+                                 "ok 3 5a19 - Third # skipped - x\n")
+        self.assertEqual([f[0] for f in found], ["ok", "not ok", "ok"])
+        self.assertTrue(found[2][3])
+
+
+if __name__ == "__main__":
+    outcome = unittest.TextTestRunner(verbosity=2).run(
+        unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    wrong = len(outcome.failures) + len(outcome.errors)
+    print(f"{outcome.testsRun - wrong} passed, {wrong} failed")
+    sys.exit(bool(wrong))
