@@ -30,7 +30,7 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB)/setup.py iproute2
 	@$(LAB)/kernel.py patched $(if $(COMPARE),base)
 
-demo: build ## shape traffic over 1, 4 and 40 queues, print the table [COMPARE=1: stock beside it]
+demo: build ## shape traffic over 1, 4 and 40 queues, print the table [COMPARE=1: measure the unpatched kernel again]
 	@$(LAB)/demo.py
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
@@ -43,7 +43,7 @@ shell: build ## a shell in the patched kernel, with a multiqueue device and its 
 kunit: build ## the series' KUnit suite, run by kunit.py
 	@$(LAB)/kunit.py
 
-tdc: build ## tc-testing: the base's own suites and ours, base and patched side by side [BASE=1: measure the base again]
+tdc: build ## tc-testing, ours and the base's own beside what the base gave [BASE=1: measure that again]
 	@$(LAB)/setup.py venv
 	@$(LAB)/tdc.py $(if $(BASE),--base)
 

@@ -233,8 +233,8 @@ class Series:
         self.dir, self.tag, self.prefix, self.cover = PATCHES / folder, tag, prefix, cover
 
     def patches(self):
-        """The patches in order, without the cover letter."""
-        return [p for p in sorted(self.dir.glob("*.patch")) if not p.name.startswith("0000-")]
+        """The patches in order, without the cover letter, which is no .patch."""
+        return sorted(self.dir.glob("0*.patch"))
 
 
 class Tree:

@@ -4,7 +4,7 @@ base from build/linux-base into build/um-base."""
 import hashlib
 import sys
 
-from common import BUILD, JOBS, ROOT, Die, guard, kernel_env, make_args, run, say
+from common import BUILD, JOBS, ROOT, Die, guard, kernel_env, make_args, run
 
 TREES = {"patched": ("linux", "um"), "base": ("linux-base", "um-base")}
 CONFIG = ROOT / "lab" / "uml.config"

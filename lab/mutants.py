@@ -90,7 +90,8 @@ def make_tree(tree, entries):
             raise Die(f"{file} does not include sch_priv.h; list no mutants of it")
     changed[SWITCH] = (changed[SWITCH]
                        .replace("#include", "#include <linux/moduleparam.h>\n#include", 1)
-                       + "\nint shared_mutant;\ncore_param(shared_mutant, shared_mutant, int, 0);\n")
+                       + "\nint shared_mutant;\n"
+                       + "core_param(shared_mutant, shared_mutant, int, 0);\n")
     changed[HEADER] = "extern int shared_mutant;\n" + (SCRATCH / HEADER).read_text()
     for file, text in changed.items():
         (SCRATCH / file).unlink()

@@ -3,6 +3,7 @@
 Boots the patched kernel a few times, about a second each.
 """
 
+import json
 import sys
 import tempfile
 import unittest
@@ -63,6 +64,12 @@ class Guests(unittest.TestCase):
         run = boot.boot(KERNEL, "tooling", "sleep 60", virtual=True, timeout=50)
         self.assertIsNone(run.complaint())
 
+    def test_repeatable(self):
+        """Two runs in virtual time give the same figures to the last bit."""
+        runs = [demo.measure("um", "tooling", ["mq + cake shared"], [1e9], [2])[0]
+                for _ in range(2)]
+        self.assertEqual(runs[0], runs[1])
+
     def test_read_only(self):
         """A guest cannot write to the host outside its folder."""
         target = common.BUILD / "tooling-was-here"
@@ -110,6 +117,28 @@ class Inputs(unittest.TestCase):
             self.assertFalse((Path(folder) / ".git/rebase-apply").exists())
 
 
+class Documents(unittest.TestCase):
+    """Figures in texts are those in results/."""
+
+    def setUp(self):
+        """Read what was measured."""
+        self.rows, self.base = (json.loads(p.read_text())["rows"]
+                                for p in (demo.RESULTS, demo.RECORD))
+
+    def test_cover_letter(self):
+        """The table of the cover letter."""
+        self.assertIn(demo.table(self.rows, self.base),
+                      (common.ROOT / "cover-letter.txt").read_text())
+
+    def test_readme(self):
+        """The rows of the README's transcript: all of 40 queues, and no other."""
+        stock = {demo.cell(r): r for r in self.base}
+        want = [demo.row_text(r, stock) for r in self.rows if r["queues"] == 40]
+        found = [line for line in (common.ROOT / "README.md").read_text().splitlines()
+                 if line.endswith(("%", "  -")) and line.split()[0] in ("cake", "mq", "cake_mq")]
+        self.assertEqual(found, want)
+
+
 class Reading(unittest.TestCase):
     """Parsing of logs and results."""
 
@@ -124,8 +153,8 @@ class Reading(unittest.TestCase):
         self.assertFalse(boot.splats("BUG: planned", allowed=["planned"]))
 
     def test_window(self):
-        """A window holds 2500 packets of each queue."""
-        self.assertAlmostEqual(demo.window(40, 1e9), 100000 * 1514 * 8 / 1e9)
+        """A window holds 1500 packets of each queue."""
+        self.assertAlmostEqual(demo.window(40, 1e9), 60000 * 1514 * 8 / 1e9)
         self.assertEqual(demo.window(1, 1e12), 0.05)
 
     def test_deviation(self):

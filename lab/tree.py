@@ -58,6 +58,9 @@ SUBSET = [
     "tools/testing/selftests/tc-testing", "tools/testing/kunit", "tools/net/ynl", "scripts",
     "Documentation/networking", "Documentation/netlink"]
 
+# Not *.patch, so that "git am patches/<series>/*.patch" does not stop at it.
+COVER = "0000-cover-letter.txt"
+
 # Folders of this repo that hold nothing but files at their kernel paths.
 KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib")
 MARK = ("# begin: links into build/linux (written by make tree)", "# end: links into build/linux")
@@ -199,7 +202,7 @@ def export_tree(one):
     if one.git("status", "--porcelain", "-uno"):
         say(f"NOTE: edits in {one.dir} that are not committed are left out")
     for series in one.series:
-        if (series.dir / "0000-cover-letter.patch").exists() and not series.cover.exists():
+        if (series.dir / COVER).exists() and not series.cover.exists():
             raise Die(f"{series.dir} has a cover letter, but not "
                       f"{series.cover.relative_to(ROOT)} to make it from; write that (subject in "
                       "the first line)")
@@ -241,7 +244,7 @@ def round_trip(one, out):
                       "see whether it holds an empty commit or a merge")
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         format_tree(one, Path(tmp), tips)
-        for path in sorted(out.rglob("*.patch"), key=lambda path: path.name.startswith("0000-")):
+        for path in sorted(out.rglob("0*"), key=lambda path: path.name == COVER):
             twin = Path(tmp) / path.relative_to(out)
             if not twin.exists() or twin.read_bytes() != path.read_bytes():
                 raise Die(f"{path.name} changes on its way through git am; mend its commit "
@@ -311,7 +314,8 @@ def format_series(one, series, start, end, out):
             "--cover-letter" if cover else "--no-cover-letter", f"{start}..{end}",
             env=git_env(**identity(*author)))
     if cover:
-        fill_cover(out / "0000-cover-letter.patch", series.cover, base_line(one))
+        letter = (out / "0000-cover-letter.patch").rename(out / COVER)
+        fill_cover(letter, series.cover, base_line(one))
 
 
 def base_line(one):
@@ -347,8 +351,8 @@ def mail_name(name):
 
 def install(new, old):
     """Make folder old hold the patches of folder new; the number of files that changed."""
-    names = {path.name for path in new.glob("*.patch")}
-    gone = [path for path in old.glob("*.patch") if path.name not in names]
+    names = {path.name for path in new.glob("0*")}
+    gone = [path for path in old.glob("0*") if path.name not in names]
     for path in gone:
         path.unlink()
     if names:
@@ -380,7 +384,7 @@ def export_signed(person):
         raise Die("SOB must read 'Name <mail>'; give it like that")
     out = BUILD / "export-signed"
     shutil.rmtree(out, ignore_errors=True)
-    for patch in sorted(PATCHES.glob("*/*.patch")):
+    for patch in sorted(PATCHES.glob("*/0*")):
         new = sign(patch.read_text(), patch_author(patch), name, mail)
         target = out / patch.relative_to(PATCHES)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -495,7 +499,7 @@ def differing(one, out):
     wrong = []
     for series in one.series:
         new, old = out / series.dir.name, series.dir
-        names = {path.name for folder in (new, old) for path in folder.glob("*.patch")}
+        names = {path.name for folder in (new, old) for path in folder.glob("0*")}
         wrong += [str((old / name).relative_to(ROOT)) for name in sorted(names)
                   if not ((new / name).exists() and (old / name).exists()
                           and (new / name).read_bytes() == (old / name).read_bytes())]

@@ -34,9 +34,10 @@
  *	block.
  *
  * shared_exit(shared)
- *	Optional. Called once, after the last child has left and while that
- *	child still holds its module. Must not free what a reader under RCU may
- *	still reach; the block itself stays valid for another grace period.
+ *	Optional. Pairs with shared_init: called once, after the last child has
+ *	left, or none has come after all, and while that child still holds its
+ *	module. Must not free what a reader under RCU may still reach; the block
+ *	itself stays valid for another grace period.
  *
  * shared_check(sch, parent, shared, extack)
  *	Optional. May refuse the graft with a negative errno and @extack set;

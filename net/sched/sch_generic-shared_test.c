@@ -26,6 +26,7 @@
 #include <linux/netdevice.h>
 #include <linux/netlink.h>
 #include <linux/pkt_sched.h>
+#include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
 #include <linux/slab.h>
@@ -38,7 +39,7 @@
 #define SQT_MARK	0x5a5a
 #define SQT_PATTERN	0x5a
 
-/* Handle n:, and class n of the mq with handle 1: that every case starts with */
+/* Handle n:, and class n of the mq 1: that every case starts with */
 #define SQT_H(n)	TC_H_MAKE((n) << 16, 0)
 #define SQT_Q(n)	TC_H_MAKE(SQT_H(1), (n))
 
@@ -55,6 +56,8 @@ struct sqt_priv {
 	struct sqt_block	*shared;
 	u32			options;
 	unsigned int		packets;
+	bool			left;
+	unsigned long		gp;		/* to pass before it may join */
 };
 
 struct sqt_kind {
@@ -227,6 +230,8 @@ static void sqt_shared_assign(struct Qdisc *sch, void *shared)
 	KUNIT_EXPECT_PTR_EQ(test, rcu_access_pointer(txq->qdisc_sleeping), sch);
 	KUNIT_EXPECT_PTR_EQ(test, rcu_access_pointer(txq->qdisc), &noop_qdisc);
 
+	if (priv->left)
+		KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(priv->gp));
 	priv->shared = shared;
 	sqt_kind_of(sch)->members++;
 }
@@ -245,6 +250,8 @@ static void sqt_shared_detach(struct Qdisc *sch, void *shared)
 	KUNIT_EXPECT_PTR_NE(test, rcu_access_pointer(txq->qdisc), sch);
 
 	priv->shared = NULL;
+	priv->left = true;
+	priv->gp = get_state_synchronize_rcu();
 	kind->members--;
 
 	/* A reader that began before the block is given up: ends in reset */
@@ -810,7 +817,7 @@ static void sqt_test_two_parents(struct kunit *test)
 }
 
 static const unsigned int sqt_sizes[] = {
-	sizeof(struct sqt_block), 13, 33, 64, 77, 129, 1000, 4096, 20000,
+	sizeof(struct sqt_block), 13, 32, 64, 77, 129, 1000, 4096, 20000,
 };
 
 static void sqt_size_desc(const unsigned int *size, char *desc)
@@ -1241,6 +1248,33 @@ static void sqt_test_leave_at_graft(struct kunit *test)
 	SQT_EXPECT_TRACE(test, "A.reset1; A.free1; A.reset2; A.free2; ");
 }
 
+/* One that left and is still held can be brought back by its handle. */
+static void sqt_test_join_again(struct kunit *test)
+{
+	struct sqt *s = test->priv;
+	struct Qdisc *child;
+
+	KUNIT_ASSERT_EQ(test, sqt_add(s, 1, "sqt_a"), 0);
+	sqt_a.block->cookie = 1;
+	child = sqt_child(s, 0, 1);
+	sqt_hold(s, child);
+	KUNIT_ASSERT_EQ(test, sqt_add(s, 1, "sqt_plain"), 0);
+	sqt_forget(s);
+
+	KUNIT_EXPECT_EQ(test, sqt_tc(s, 0, RTM_NEWQDISC, SQT_Q(1),
+				     child->handle, "sqt_a", NULL, 0), 0);
+	SQT_EXPECT_TRACE(test,
+			 "A.init; A.check1; A.assign1; P.reset1; P.free1; ");
+	KUNIT_EXPECT_PTR_EQ(test, sqt_child(s, 0, 1), child);
+	KUNIT_ASSERT_PTR_EQ(test, sqt_shared(s, 0, 1), sqt_a.block);
+	KUNIT_EXPECT_EQ(test, sqt_a.block->cookie, 0);
+
+	sqt_release(s);
+	SQT_EXPECT_TRACE(test, "");
+	KUNIT_EXPECT_EQ(test, sqt_del(s, SQT_Q(1)), 0);
+	SQT_EXPECT_TRACE(test, "A.detach1; A.exit; A.reset1; A.free1; ");
+}
+
 /* What no message can ask for: the very same child once more */
 static void sqt_test_graft_twice(struct kunit *test)
 {
@@ -1637,7 +1671,7 @@ static const struct sqt_failure {
 
 KUNIT_ARRAY_PARAM_DESC(sqt_failures, sqt_failures, desc);
 
-/* Prepared but never attached, beside those that the failed one would replace */
+/* Prepared, never attached, beside those that the failed one would replace */
 static void sqt_test_failed_mq(struct kunit *test)
 {
 	const struct sqt_failure *failure = test->param_value;
@@ -1766,6 +1800,7 @@ static struct kunit_case sqt_cases[] = {
 	KUNIT_CASE(sqt_test_replace_other_kind),
 	KUNIT_CASE(sqt_test_delete_child),
 	KUNIT_CASE(sqt_test_leave_at_graft),
+	KUNIT_CASE(sqt_test_join_again),
 	KUNIT_CASE(sqt_test_graft_twice),
 	KUNIT_CASE(sqt_test_graft_elsewhere),
 	KUNIT_CASE(sqt_test_link_down_up),
