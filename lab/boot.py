@@ -81,7 +81,9 @@ def boot(
     kernel: path of the UML executable. name: of the job, a folder in
     build/guest that holds everything it read and wrote. files: copied into
     that folder first. virtual: use deterministic virtual time. timeout: host
-    seconds. on_line: called with each console line as it comes.
+    seconds. on_line: called with each line that the guest adds to the file
+    /run/job/progress; not the console, whose interrupts come when the host
+    has time for them and would blur virtual time.
     """
     if not os.access(kernel, os.X_OK):
         raise Die(f"there is no kernel at {kernel}: run make build")
@@ -107,7 +109,8 @@ def boot(
         kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs",
         "rootflags=/", "ro", f"init={ROOT}/lab/guest_init.sh", f"JOB={job}",
         "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "con=null", "con0=fd:0,fd:1",
-        "loglevel=5", "norandmaps", "seccomp=on", "kunit.enable=0", "panic=-1",
+        f"loglevel={1 if virtual else 5}", "norandmaps", "seccomp=on",
+        "kunit.enable=0", "panic=-1",
     ]
     if virtual:
         args += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
@@ -134,23 +137,38 @@ def boot(
 
     timer = threading.Timer(timeout, kill)
     timer.start()
+    follower = threading.Thread(target=follow, args=(job, proc, on_line))
+    if on_line:
+        follower.start()
     console = []
     with open(os.path.join(job, "console.log"), "w") as log:
         for line in proc.stdout:
             console.append(line)
             log.write(line)
-            if on_line:
-                on_line(line.rstrip("\n"))
         proc.wait()
         timer.cancel()
         if hung:
             line = f"lab: no end after {timeout} s of host time, killed\n"
             console.append(line)
             log.write(line)
+    if on_line:
+        follower.join()
     return Guest(
         job, _number(os.path.join(job, "rc")), "".join(console),
         _text(os.path.join(job, "dmesg")), time.monotonic() - start,
     )
+
+
+def follow(job, proc, on_line):
+    """Hand over the lines of the progress file until the guest has ended."""
+    path, done, ended = os.path.join(job, "progress"), 0, False
+    while not ended:
+        ended = proc.poll() is not None
+        whole = _text(path).rpartition("\n")[0].splitlines()
+        for line in whole[done:]:
+            on_line(line)
+        done = len(whole)
+        time.sleep(0.1)
 
 
 def _text(path):

@@ -68,7 +68,7 @@ def guest(spec):
                     "measured_bps": measured, "active_queues": active,
                     "window_s": seconds,
                 }
-                print("@" + json.dumps(row), flush=True)
+                print(json.dumps(row), flush=True)
         dev.delete()
 
 
@@ -81,15 +81,14 @@ def measure(kernel, name, contenders, rates, queues, on_row=None, allowed=()):
     rows = []
 
     def line(text):
-        if text.startswith("@"):
-            rows.append(json.loads(text[1:]))
-            if on_row:
-                on_row(rows[-1])
+        rows.append(json.loads(text))
+        if on_row:
+            on_row(rows[-1])
 
     spec = {"contenders": contenders, "rates": rates, "queues": queues}
     run = boot(
         BUILD / kernel / "linux", name,
-        '"$PYTHON" -B "$LAB/demo.py" "$SPEC" >/dev/console', virtual=True,
+        '"$PYTHON" -B "$LAB/demo.py" "$SPEC" >/run/job/progress', virtual=True,
         timeout=400, on_line=line,
         env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec)},
     )
