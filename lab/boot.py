@@ -108,6 +108,7 @@ def boot(
     args = [
         kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs",
         "rootflags=/", "ro", f"init={ROOT}/lab/guest_init.sh", f"JOB={job}",
+        f"CHECKOUT={ROOT}",
         "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "con=null", "con0=fd:0,fd:1",
         f"loglevel={1 if virtual else 5}", "norandmaps", "seccomp=on",
         "kunit.enable=0", "panic=-1",

@@ -11,6 +11,11 @@ mount -t tmpfs shm /dev/shm 2>/dev/null || {
 	mkdir -p /dev/shm
 	mount -t tmpfs shm /dev/shm
 }
+# a checkout below one of these is hidden now
+[ -e "$CHECKOUT/lab" ] || {
+	mkdir -p "$CHECKOUT"
+	mount -r -t hostfs -o "$CHECKOUT" checkout "$CHECKOUT"
+}
 mkdir /run/job /run/netns
 mount -t hostfs -o "$JOB" job /run/job
 ip link set lo up
