@@ -102,6 +102,22 @@ def say(text):
     print(f"[{time.time() - START:4.0f} s] {text}", flush=True)
 
 
+def record_time(target, **more):
+    """Note in results/times.json how long a make target took, in seconds.
+
+    cold: there was no kernel when make started; warm: there was.  Without
+    make (QDISC_KIND unset) nothing is noted.
+    """
+    kind = os.environ.get("QDISC_KIND")
+    if kind:
+        path = ROOT / "results" / "times.json"
+        path.parent.mkdir(exist_ok=True)
+        times = json.loads(path.read_text()) if path.exists() else {}
+        times.setdefault(target, {})[kind] = {"total_s": round(time.time() - START),
+                                              "cores": JOBS, **more}
+        path.write_text(json.dumps(times, indent=1) + "\n")
+
+
 def run(cmd, log, what=None, estimate=None, cwd=None, env=None, ok=(0,), fix=""):
     """Run cmd (a list, or a string for bash with pipefail); returns its status.
 

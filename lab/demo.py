@@ -11,7 +11,7 @@ import os
 import sys
 
 from boot import STOCK_SPLAT, boot, splats
-from common import BUILD, ROOT, Die, guard, say
+from common import BUILD, ROOT, Die, guard, record_time, say
 from traffic import Device, tc
 
 RATES = (10e6, 100e6, 1e9, 10e9, 20e9)  # bit/s
@@ -196,6 +196,8 @@ def main():
                 f"{row['contender']} with {row['queues']} queues at "
                 f"{human(row['rate_bps'])} is off by {deviation(row):+.3f} %, more than "
                 f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
+    if not quick:
+        record_time("demo")
 
 
 if __name__ == "__main__":

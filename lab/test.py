@@ -2,17 +2,16 @@
 
 Each gate is a make target or a script of its own, so that what fails here can
 be run alone. A gate that prints 'N passed, N failed' adds these numbers, any
-other counts as one. Times go to results/test.json.
+other counts as one. Times go to results/times.json.
 """
 
-import json
 import os
 import re
 import subprocess
 import sys
 import time
 
-from common import BUILD, ROOT
+from common import ROOT, record_time
 
 PY = [sys.executable, "-B"]
 LAB = ROOT / "lab"
@@ -35,10 +34,11 @@ NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
 def run_gate(name, command):
     """Run one gate, passing its output on; return (passed, failed, skipped)."""
     print(f"== {name}", flush=True)
+    env = {key: value for key, value in os.environ.items() if key != "QDISC_KIND"}
     tail = ""
     with subprocess.Popen([*PY, LAB / command[0], *command[1:]], cwd=ROOT, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          errors="replace") as gate:
+                          errors="replace", env=env) as gate:
         for line in gate.stdout:
             found = re.match(r"\d+ passed, \d+ failed(, \d+ skipped.*)?$", line)
             tail = line if found else tail
@@ -56,7 +56,6 @@ def main():
     """Run all gates; a gate that others stand on ends the run if it fails."""
     total = [0, 0, 0]
     seconds = {}
-    cold = not (BUILD / "um" / "linux").exists()
     stopped = ""
     for name, command in GATES:
         start = time.monotonic()
@@ -68,15 +67,9 @@ def main():
         if outcome[1] and name in NEEDED:
             stopped = name
             break
-    kind = "cold" if cold else "warm"
-    record = ROOT / "results" / "test.json"
-    record.parent.mkdir(exist_ok=True)
-    times = json.loads(record.read_text()) if record.exists() else {}
     if not total[1]:
-        times[kind] = {"total_s": round(sum(seconds.values())), "gates_s": seconds,
-                       "cores": os.cpu_count()}
-        record.write_text(json.dumps(times, indent=1) + "\n")
-    print(f"{kind} run, {sum(seconds.values()):.0f} s: "
+        record_time("test", gates_s=seconds)
+    print(f"{os.environ.get('QDISC_KIND', '')} run, {sum(seconds.values()):.0f} s: "
           + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
     if stopped:
         print(f"stopped after '{stopped}', which everything else stands on")
