@@ -5,8 +5,8 @@ PY := python3 -B
 LAB := $(PY) lab
 
 export V KERNEL LINUX_TARBALL QDISC_CACHE COMPARE QDISC_START QDISC_KIND
-QDISC_START ?= $(shell date +%s)
-QDISC_KIND ?= $(if $(wildcard build/um/linux),warm,cold)
+QDISC_START := $(or $(QDISC_START),$(shell date +%s))
+QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc check figures \
