@@ -45,8 +45,8 @@
  *	@parent is NULL if @sch is to become the root.
  *
  * shared_assign(sch, shared)
- *	Required. @sch joins; cannot fail. @sch is attached to its queue but
- *	receives no packets yet, its siblings may be sending.
+ *	Required. @sch joins; cannot fail. @sch is attached to its queue, and
+ *	the device is deactivated: no packets until all of the graft is done.
  *
  * shared_detach(sch, shared)
  *	Required. @sch leaves. When this returns, control paths must not touch
@@ -54,7 +54,7 @@
  *	before, until a grace period has passed. Reset and destroy follow, but
  *	not at once if somebody holds a reference: until then @sch may be
  *	dumped, changed, and even attached and assigned again, though not before
- *	that grace period is over.
+ *	that grace period is over. Siblings may be sending.
  *
  * Every child whose kind sets shared_size joins the block of its parent.
  * Whether it makes use of it is its own matter, so an option that decides on
