@@ -17,11 +17,11 @@ PY = [sys.executable, "-B"]
 LAB = ROOT / "lab"
 GATES = (
     ("set-up", ("setup.py",)),
-    ("tooling", ("test_tooling.py",)),
     ("series applies", ("tree.py", "tree")),
     ("copies in step", ("tree.py", "check-copies")),
     ("tc builds", ("setup.py", "iproute2")),
     ("kernel builds", ("kernel.py", "patched")),
+    ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit.py",)),
     ("tdc", ("tdc.py",)),
     ("demo", ("demo.py",)),
