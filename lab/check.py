@@ -9,6 +9,7 @@ results/check.json and prints one row a patch.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,7 @@ def prepare():
     """A tree of its own, the base's files linked, git only writes what differs."""
     if not (WORK / ".git").exists():
         say("making a tree to check in (about 5 s)")
+        shutil.rmtree(WORK, ignore_errors=True)  # half made, then interrupted
         git(TREE, "worktree", "prune")
         git(TREE, "worktree", "add", "-f", "--detach", WORK, "base")
         run(["cp", "-aln", f"{BUILD / 'linux-base'}/.", f"{WORK}/"], "check-tree", ok=(0, 1))
