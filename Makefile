@@ -31,7 +31,7 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB)/setup.py iproute2
 	@$(LAB)/kernel.py patched $(if $(COMPARE),base)
 
-demo: build ## shape traffic over 1, 4 and 40 queues, print the table [COMPARE=1: measure the unpatched kernel again]
+demo: build ## loads that hurt, over 2 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
 	@$(LAB)/demo.py
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
@@ -61,7 +61,11 @@ test: ## everything: set-up, gates, KUnit, mutants, tdc, demo; "N passed, N fail
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next
 	@$(LAB)/tree.py am TREE='$(TREE)'
 
-figures bench gauntlet:
+bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
+	@$(LAB)/bench.py
+	@$(LAB)/smp.py
+
+figures gauntlet:
 	@echo 'make $@: not yet, see "What is not done yet" in README.md' >&2; exit 2
 
 clean: ## remove build/ (the download cache stays)

@@ -34,6 +34,8 @@ WORK = BUILD / "check-linux"
 OUT = BUILD / "check-um"
 NOSCHED = BUILD / "check-nosched"
 SPARSE = BUILD / "sparse" / "sparse"
+SERIES = (("1-shared-state", ROOT / "cover-letter.txt"),
+          ("2-rate-group", PATCHES / "2-rate-group" / "cover-letter.txt"))
 CHECKS = ("form", "W=1", "sparse", "doc", "style")
 DICTIONARY = "import codespell_lib, os; print(os.path.join(os.path.dirname(" \
     "codespell_lib.__file__), 'data', 'dictionary.txt'))"
@@ -110,9 +112,9 @@ def form(patch, number, total):
     return said
 
 
-def style(patch):
+def style(patch, cover):
     """checkpatch's complaints, less those that the cover letter explains."""
-    allowed = re.findall(r"checkpatch: (\S+)", (ROOT / "cover-letter.txt").read_text())
+    allowed = re.findall(r"checkpatch: (\S+)", cover.read_text())
     dictionary = subprocess.run(["/usr/bin/python3", "-c", DICTIONARY], text=True,
                                 capture_output=True, check=False).stdout.strip()
     cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse", "--show-types",
@@ -138,7 +140,9 @@ def without_net_sched(series_files):
 def main():
     """Check every patch; Die names the first that fails."""
     prepare()
-    patches = sorted((PATCHES / "1-shared-state").glob("*.patch"))
+    series = [(sorted((PATCHES / folder).glob("*.patch")), cover)
+              for folder, cover in SERIES]
+    patches = [patch for some, _ in series for patch in some]
     commits = git(TREE, "rev-list", "--reverse", "base..HEAD").split()
     if len(commits) != len(patches):
         raise Die(f"build/linux has {len(commits)} commits, patches/ {len(patches)}; "
@@ -149,10 +153,13 @@ def main():
     if status:
         raise Die(f"the base does not build: {text.strip().splitlines()[-1]}")
     table, failed = {}, []
-    if not 1 <= len(patches) <= 15:
-        failed.append(f"{len(patches)} patches, netdev takes at most 15")
+    for some, _ in series:
+        if len(some) > 15:
+            failed.append(f"{len(some)} patches, netdev takes at most 15")
+    places = [(number, len(some), cover) for some, cover in series
+              for number in range(1, len(some) + 1)]
     print(f"{'patch':<52}" + "".join(f"{c:>8}" for c in CHECKS))
-    for number, (commit, patch) in enumerate(zip(commits, patches), 1):
+    for (number, total, cover), commit, patch in zip(places, commits, patches):
         files = git(TREE, "diff", "--name-only", f"{commit}~", commit).split()
         git(WORK, "checkout", "-q", "--detach", "-f", f"{commit}~")
         before_sparse, before_doc = sparse(files), kernel_doc(files)
@@ -160,13 +167,13 @@ def main():
         configure(WORK, OUT, name="check-config")
         status, text = make("W=1", "net/sched/")
         said = {
-            "form": form(patch, number, len(patches)),
+            "form": form(patch, number, total),
             "W=1": sorted(findings(text)) + (["does not build"] if status else []),
             "sparse": sorted(sparse(files) - before_sparse),
             "doc": sorted(kernel_doc(files) - before_doc),
-            "style": style(patch),
+            "style": style(patch, cover),
         }
-        table[patch.name] = said
+        table[f"{patch.parent.name}/{patch.name}"] = said
         print(f"{patch.name[:50]:<52}"
               + "".join(f"{'FAIL' if said[c] else 'ok':>8}" for c in CHECKS), flush=True)
         failed += [f"{patch.name}: {check}: {line}" for check in CHECKS for line in said[check]]

@@ -1,9 +1,10 @@
-"""make demo: one rate over many TX queues, measured in one boot.
+"""make demo: the table of lab/scenarios.py, both series beside the unpatched kernel.
 
-Boots the kernel in virtual time, loads 1, 4 and 40 TX queues with pktgen and
-prints what came out of the device for root cake, mq with unshared cakes, mq
-with shared cakes and cake_mq. Writes results/demo.json. The column of the
-unpatched kernel comes from results/demo-base.json; COMPARE=1 measures it again.
+COMPARE=1 measures the other kernels again, too: those of the scenarios, and what
+is here, the table of the first series' cover letter. It loads 1, 4 and 40 TX queues
+with pktgen until all are saturated, for root cake, mq with unshared cakes, mq with
+shared cakes and cake_mq, on the first series alone (results/demo.json) and on the
+unpatched kernel (results/demo-base.json).
 """
 
 import json
@@ -11,7 +12,7 @@ import os
 import sys
 
 from boot import STOCK_SPLAT, boot, splats
-from common import BUILD, ROOT, Die, guard, record_time, say
+from common import BUILD, ROOT, Die, guard, say
 from traffic import Device, tc
 
 RATES = (10e6, 100e6, 1e9, 10e9, 20e9)  # bit/s
@@ -163,41 +164,43 @@ def write_results(path, rows, **more):
         indent=1) + "\n")
 
 
-def main():
-    """Measure, print the table, write the results, judge them."""
-    if "--table" in sys.argv[1:]:
-        print(table(*(json.loads(p.read_text())["rows"] for p in (RESULTS, RECORD))))
-        return
-    quick = "--quick" in sys.argv[1:]
-    rates, queues = ((1e9,), (2,)) if quick else (RATES, QUEUES)
-    if os.environ.get("COMPARE") and not quick:
-        measure_base(rates, queues)
-    stock = {}
-    if RECORD.exists() and not quick:
-        stock = {cell(r): r for r in json.loads(RECORD.read_text())["rows"]}
-
+def saturate(kernel, stock, rates=RATES, queues=QUEUES):
+    """Print the table of one kernel as it is measured, judge it; the rows."""
     print("Full-size frames, 1.5 times the rate offered in all (20 Gbit: 1.15), "
           "virtual time on real kernel code.")
     print(f"{'qdisc':<18}{'queues':>7}{'target':>10}{'measured':>13}"
           f"{'deviation':>11}{'active':>8}{'length':>9}"
           + (f"{'unpatched':>12}" if stock else ""))
-
-    def show(row):
-        print(row_text(row, stock), flush=True)
-
-    rows, run = measure("um", "demo", CONTENDERS, rates, queues, show)
+    rows, run = measure(kernel, "demo", CONTENDERS, rates, queues,
+                        lambda row: print(row_text(row, stock), flush=True))
     print("\n'mq + cake' is one limit per queue: all that was offered passes. "
           f"({run.seconds:.0f} s)")
-    if not quick:
-        write_results(RESULTS, rows, kernel="patched")
     for row in rows:
         if row["contender"] in EXACT and abs(deviation(row)) > BOUND:
             raise Die(
                 f"{row['contender']} with {row['queues']} queues at "
                 f"{human(row['rate_bps'])} is off by {deviation(row):+.3f} %, more than "
                 f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
-    if not quick:
-        record_time("demo")
+    return rows
+
+
+def main():
+    """Measure what is asked for, print, write and judge it."""
+    if "--table" in sys.argv[1:]:
+        print(table(*(json.loads(p.read_text())["rows"] for p in (RESULTS, RECORD))))
+        return
+    if "--quick" in sys.argv[1:]:
+        saturate("um", {}, (1e9,), (2,))
+        return
+    import scenarios  # which needs this module's neighbours, but not for --quick
+
+    if os.environ.get("COMPARE"):
+        scenarios.compare()
+        measure_base(RATES, QUEUES)
+        stock = {cell(r): r for r in json.loads(RECORD.read_text())["rows"]}
+        say("the first series alone (about 50 s)")
+        write_results(RESULTS, saturate("um-s1", stock), kernel="first series")
+    scenarios.main()
 
 
 if __name__ == "__main__":

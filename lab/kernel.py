@@ -1,13 +1,31 @@
-"""Configure and build the UML kernels: patched from build/linux into build/um,
-base from build/linux-base into build/um-base."""
+"""Configure and build the UML kernels, each from a tree into a folder of build/.
+
+patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
+only. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
+real time.
+"""
 
 import hashlib
+import re
+import shutil
 import sys
 
-from common import BUILD, JOBS, ROOT, Die, guard, kernel_env, make_args, run
+from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
 
-TREES = {"patched": ("linux", "um"), "base": ("linux-base", "um-base")}
 CONFIG = ROOT / "lab" / "uml.config"
+BENCH = (CONFIG, ROOT / "lab" / "bench.config")
+SMP = (*BENCH, ROOT / "lab" / "smp.config")
+KERNELS = {  # name: (tree, output folder, fragments)
+    "patched": ("linux", "um", (CONFIG,)),
+    "base": ("linux-base", "um-base", (CONFIG,)),
+    "series1": ("linux-s1", "um-s1", (CONFIG,)),
+    "bench-patched": ("linux", "um-bench", BENCH),
+    "bench-base": ("linux-base", "um-bench-base", BENCH),
+    "smp-patched": ("linux", "um-smp", SMP),
+    "smp-base": ("linux-base", "um-smp-base", SMP),
+}
+# Count what members of a rate group write to the cache line that they share.
+COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
 
 
 def configure(source, out, fragments=(CONFIG,), name="config"):
@@ -34,35 +52,75 @@ def configure(source, out, fragments=(CONFIG,), name="config"):
          *fragments], name, cwd=source, env=kernel_env())
     run([*make, "olddefconfig"], name, cwd=source, env=kernel_env())
     got = set(config.read_text().splitlines())
+    wanted = {}  # of an option that two fragments name, the last one counts
     for line in text.decode().splitlines():
+        if "CONFIG_" in line:
+            wanted[re.search(r"CONFIG_\w+", line)[0]] = line
+    for line in wanted.values():
         off = line.startswith("# CONFIG_") and line.endswith(" is not set")
         missing = off and f"{line.split()[1]}=y" in got
         if missing or (line.startswith("CONFIG_") and line not in got):
             symbol = line.removeprefix("CONFIG_").partition("=")[0].encode()
-            if symbol.startswith(b"NET_SCH_SHARED_") and symbol not in kconfig:
+            if symbol.startswith((b"NET_SCH_SHARED_", b"NET_SCH_RATE_")) and symbol not in kconfig:
                 continue  # of a patch that this tree does not have
             raise Die(f"the kernel configuration lost '{line}'; look at its "
                       f"dependencies in {source}")
     stamp.write_text(want)
 
 
+def series1_tree(where):
+    """Make a tree with the first series only, from links to the base's files."""
+    repo = BUILD / "linux"
+    commit = git(repo, "rev-parse", "s1")
+    stamp = where / ".series1"
+    if stamp.exists() and stamp.read_text() == commit:
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    run(["cp", "-al", BUILD / "linux-base", where], "series1-tree")
+    for path in git(repo, "diff", "--name-only", "base", "s1").splitlines():
+        (where / path).unlink(missing_ok=True)  # not the base's file behind the link
+        (where / path).parent.mkdir(parents=True, exist_ok=True)
+        (where / path).write_bytes(git(repo, "show", f"s1:{path}", raw=True))
+    stamp.write_text(commit)
+
+
 def build(which):
     """Build one kernel; return the path of the executable."""
-    tree, out = TREES[which]
+    tree, out, fragments = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
-    configure(source, out, name=f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1)],
+    if which == "series1":
+        series1_tree(source)
+    configure(source, out, fragments, f"config-{which}")
+    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)
     return out / "linux"
 
 
+def module(which):
+    """Build lab/hop for one kernel, which must have been built; return the .ko.
+
+    The sources are copied to build/hop-<which>, so nothing is generated in lab/.
+    """
+    tree, out, _ = KERNELS[which]
+    copy = BUILD / f"hop-{which}"
+    copy.mkdir(parents=True, exist_ok=True)
+    for file in (ROOT / "lab" / "hop").iterdir():
+        to = copy / file.name
+        if not to.exists() or to.read_bytes() != file.read_bytes():
+            to.write_bytes(file.read_bytes())
+    run(["make", "-s", "ARCH=um", f"O={BUILD / out}", f"M={copy}", *make_args(), "modules"],
+        f"hop-{which}", cwd=BUILD / tree, env=kernel_env())
+    return copy / "hop.ko"
+
+
 def main():
     """Build what the arguments name."""
     for which in sys.argv[1:] or ["patched"]:
-        if which not in TREES:
-            raise Die(f"there is no kernel called '{which}'; use patched or base")
+        if which not in KERNELS:
+            raise Die(f"there is no kernel called '{which}'; use one of "
+                      + ", ".join(KERNELS))
         build(which)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import boot
 import common
 import demo
+import scenarios
 import setup
 import tdc
 
@@ -119,7 +120,7 @@ class Inputs(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
-    """Figures in texts are those in results/, to 0.02 percentage points."""
+    """Figures in texts are those in results/."""
 
     def setUp(self):
         """Read what was measured."""
@@ -144,17 +145,24 @@ class Documents(unittest.TestCase):
         self.compare("cover-letter.txt", demo.table(self.rows, self.base).splitlines())
 
     def test_readme(self):
-        """The rows of the README's transcript: all of 40 queues."""
-        stock = {demo.cell(r): r for r in self.base}
-        rows = [demo.row_text(r, stock) for r in self.rows if r["queues"] == 40]
-        # less the column that follows from the deviation
-        self.compare("README.md", [line[:35] for line in rows])
-        text = (common.ROOT / "README.md").read_text()
-        told = re.findall(r" ([+-]\d+\.\d{3})% .* s +(-|[+-]\d+\.\d{3}%)$", text, re.M)
-        got = [re.findall(r"[+-]\d+\.\d{3}", line) for line in rows]
-        self.assertEqual(len(told), len(got))
-        for (deviation, _), numbers in zip(told, got):
-            self.assertAlmostEqual(float(deviation), float(numbers[0]), delta=0.02)
+        """The README's transcript has every line of the table, and figures like these.
+
+        A recorded figure must be the same, one that this machine measured again
+        is on the same side of its bound, if it has one.
+        """
+        results = scenarios.stored()
+        lines = iter((common.ROOT / "README.md").read_text().splitlines())
+        for row in scenarios.ROWS:
+            self.assertIn(row.title, lines)
+            for label, bound in zip(row.cells, row.bounds):
+                told = next(lines)
+                self.assertEqual(told[4:42].strip(), label)
+                for at, which in ((42, "base"), (54, "series1")):
+                    self.assertEqual(told[at:at + 12].strip(), row.text(label, results[which]))
+                if bound is not None:
+                    value = float(told[66:78])
+                    good = value >= bound if row.at_least else abs(value) <= bound
+                    self.assertTrue(good, told)
 
 
 class Reading(unittest.TestCase):

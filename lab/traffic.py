@@ -12,12 +12,12 @@ import time
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
 
 
-def tc(args):
-    """Run tc, return its standard output; RuntimeError with its message."""
+def tc(args, check=True):
+    """Run tc, return its standard output; RuntimeError with its message if check."""
     done = subprocess.run(
         ["tc", *args.split()], capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if done.returncode and check:
         raise RuntimeError(f"tc {args}: {done.stderr.strip()}")
     return done.stdout
 

@@ -1,0 +1,106 @@
+"""make bench: CPU time per packet, the unpatched kernel beside both series.
+
+Virtual time: the load is exactly the same, and what differs is how much of the
+host's CPU time the guest takes for it. Kernels without debugging, runs in turn,
+two lengths of each so that booting and setting up cancel out, and of each the
+shortest of all rounds: other load on the host only ever adds. ROUNDS=n changes how
+many. Writes results/bench.json.
+"""
+
+import json
+import os
+import resource
+import sys
+
+import kernel
+from boot import STOCK_SPLAT, boot
+from common import BUILD, ROOT, Die, guard
+
+RESULTS = ROOT / "results" / "bench.json"
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+CASES = {  # label: (rate bit/s, queues, frame bytes, load or None, short s, long s)
+    "saturated, 4 queues": (10e9, 4, 1514, None, 0.05, 0.85),
+    "saturated, 40 queues": (10e9, 40, 1514, None, 0.05, 0.85),
+    "saturated, 256 queues": (10e9, 256, 1514, None, 0.05, 0.85),
+    "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
+        (20e9, 40, 200, 12e9, 0.02, 0.17),
+}
+
+
+def guest(spec):
+    """One load for so many seconds. Runs in the guest."""
+    from hop import Hop
+    from scenarios import install
+
+    hop = Hop(spec["queues"])
+    install("cake_mq", spec["rate"], spec["queues"])
+    for q in range(spec["queues"]):
+        if spec["load"]:
+            hop.stream(q, mode="paced", rate=spec["load"] / spec["queues"],
+                       size=spec["size"], start=q * 1e-7)
+        else:
+            hop.stream(q, size=spec["size"], depth=16)
+    hop.meter(spec["rate"])
+    got = hop.run(spec["seconds"])
+    print(json.dumps({"packets": got["packets"]}))
+    hop.remove()
+
+
+def cpu_time(which, label, seconds):
+    """(CPU seconds of the host, packets) of one boot."""
+    rate, queues, size, load, _, _ = CASES[label]
+    spec = {"rate": rate, "queues": queues, "size": size, "load": load,
+            "seconds": seconds}
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run = boot(
+        BUILD / kernel.KERNELS[which][1] / "linux", f"bench-{which}",
+        '"$PYTHON" -B "$LAB/bench.py" "$SPEC" >/run/job/out', virtual=True,
+        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
+             "HOP_KO": str(BUILD / f"hop-{which}" / "hop.ko")})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    complaint = run.complaint(STOCK_SPLAT if which.endswith("base") else ())
+    if complaint:
+        raise Die(complaint)
+    with open(os.path.join(run.job, "out"), encoding="ascii") as file:
+        packets = json.load(file)["packets"]
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+            packets)
+
+
+def per_packet(kernels, label):
+    """{kernel: ns of CPU time per packet}, without what does not grow with them."""
+    short, long = CASES[label][4:]
+    best = {}
+    for _ in range(ROUNDS):
+        for which in kernels:
+            for seconds in (short, long):
+                got = cpu_time(which, label, seconds)
+                best[which, seconds] = min(got, best.get((which, seconds), got))
+    return {which: 1e9 * (best[which, long][0] - best[which, short][0])
+            / (best[which, long][1] - best[which, short][1]) for which in kernels}
+
+
+def main():
+    """Measure, print, write."""
+    kernels = ["bench-base", "bench-patched"]
+    for which in kernels:
+        kernel.build(which)
+        kernel.module(which)
+    rows = []
+    print(f"{'CPU time per packet, ns':<52}{'stock':>8}{'both':>8}{'ratio':>8}")
+    for label in CASES:
+        ns = per_packet(kernels, label)
+        ratio = ns["bench-patched"] / ns["bench-base"]
+        rows.append({"case": label, "ns": ns, "ratio": ratio})
+        print(f"{label:<52}{ns['bench-base']:>8.0f}{ns['bench-patched']:>8.0f}{ratio:>8.2f}",
+              flush=True)
+    RESULTS.write_text(json.dumps(
+        {"what": f"CPU time of the host per packet, ns; best of {ROUNDS} rounds",
+         "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
+        guest(json.loads(sys.argv[1]))
+    else:
+        guard(main)

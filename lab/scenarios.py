@@ -1,0 +1,574 @@
+"""Loads that hurt, in virtual time, on the unpatched kernel and on both series.
+
+Each scenario drives the device hop0 (lab/hop.py) and returns figures; ROWS says
+which of them the table shows, in which unit and within which bound. Rates are in
+bit/s, times in seconds, sizes in bytes unless a name says otherwise.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import kernel
+import tcp
+from boot import STOCK_SPLAT, boot
+from common import BUILD, ROOT, Die, guard, record_time, say
+from traffic import tc
+
+COUNTER = "/sys/module/sch_rate_group/parameters/shared_writes"
+RESULTS = ROOT / "results" / "scenarios.json"
+
+
+# ------------------------------------------------------ guest side: set-up
+
+def install(contender, rate, queues, options=""):
+    """Put a contender on hop0."""
+    tc("qdisc del dev hop0 root", check=False)
+    bandwidth = f"bandwidth {rate:.0f}bit {options}"
+    if contender in ("cake", "cake_mq"):
+        tc(f"qdisc add dev hop0 root handle 1: {contender} {bandwidth}")
+        return
+    tc("qdisc add dev hop0 root handle 1: mq")
+    for q in range(1, queues + 1):
+        tc(f"qdisc add dev hop0 parent 1:{q:x} cake {bandwidth} shared")
+
+
+def shared_writes():
+    """How often members have written to what they share; None if not counted."""
+    try:
+        with open(COUNTER, encoding="ascii") as file:
+            return int(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def deviation(got, rate):
+    """Of what was sent from the rate, in percent."""
+    return 100 * (got["bps"] / rate - 1)
+
+
+def jain(values):
+    """Jain's index of fairness, 1 when all are equal."""
+    return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
+
+
+class Bed:
+    """hop0 below one contender; scenarios add streams and run."""
+
+    def __init__(self, contender):
+        self.contender = contender
+        self.hop = None
+
+    def prepare(self, rate, queues, options=""):
+        """A fresh device of so many queues, shaped to rate."""
+        from hop import Hop
+
+        if self.hop and self.hop.queues != queues:
+            self.hop.remove()
+            self.hop = None
+        if not self.hop:
+            self.hop = Hop(queues)
+        self.hop.clear()
+        install(self.contender, rate, queues, options)
+        return self.hop
+
+    def close(self):
+        """Remove the device."""
+        if self.hop:
+            self.hop.remove()
+
+
+# -------------------------------------------------------------- scenarios
+
+def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=1514, options=""):
+    """Every queue always has packets."""
+    hop = bed.prepare(rate, queues, options)
+    for q in range(queues):
+        hop.stream(q, size=size, depth=24 if queues > 100 else 64)
+    hop.meter(rate, from_s=settle)
+    before = shared_writes()
+    got = hop.run(settle + seconds)
+    figures = {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+               "jain": jain([q["bytes"] for q in got["queues"]])}
+    if before is not None:
+        figures["writes"] = (shared_writes() - before) / (settle + seconds)
+    return figures
+
+
+def offered(bed, rate, loads, seconds=1.0, settle=0.2):
+    """A load per queue: dicts of what Hop.stream() takes."""
+    hop = bed.prepare(rate, max(len(loads), 2))
+    for q, load in enumerate(loads):
+        hop.stream(q, **load)
+    hop.meter(rate, from_s=settle)
+    got = hop.run(settle + seconds)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "queues": [q["bps"] for q in got["queues"]],
+            "wait": [s["delay"]["mean"] for s in got["streams"]]}
+
+
+def paced(rate, **more):
+    """A constant load in bit/s."""
+    return {"mode": "paced", "rate": rate, **more}
+
+
+def zipf(total, count):
+    """`count` rates in bit/s with the weights 1, 1/2, 1/3 ... that add up to total."""
+    weights = [1 / (k + 1) for k in range(count)]
+    return [total * w / sum(weights) for w in weights]
+
+
+def uneven(bed, name):
+    """The loads whose sum exceeds the rate, though not in every queue."""
+    if name == "80/20":
+        return offered(bed, 10e9, [paced(8e9), paced(2e9)])
+    if name == "16 of 24 double":
+        return offered(bed, 20e9, [paced(25e9 / 40 * (2 if q < 16 else 1))
+                                   for q in range(24)])
+    if name == "elephant + 39 mice":
+        return offered(bed, 5e9, [paced(10e9)] + [paced(5e3 * 64 * 8, size=64)] * 39)
+    if name == "zipf":
+        return offered(bed, 10e9, [paced(r) for r in zipf(15e9, 40)])
+    if name == "zipf on/off":
+        return offered(bed, 10e9, [
+            paced(r) if q % 2 == 0 else paced(2 * r, on=2e-3, off=2e-3, start=q * 1e-4)
+            for q, r in enumerate(zipf(17e9, 40))])
+    if name == "39 light":
+        return offered(bed, 10e9, [{}] + [paced(1e3 * 1514 * 8, start=q * 1e-5)
+                                          for q in range(39)])
+    if name == "bursts":
+        return offered(bed, 10e9, [{}] + [
+            paced(3e9, on=300e-6, off=700e-6, start=q * 1e-4) for q in range(8)])
+    if name == "45/45/10":
+        got = offered(bed, 10e9, [{}, {}, paced(1e9)])
+        got["off"] = max(abs(b / 10e9 * 100 - want)
+                         for b, want in zip(got["queues"], (45, 45, 10)))
+        return got
+    raise KeyError(name)
+
+
+def switch(bed, rate, start=4, end=40, stagger=0.0):
+    """start saturated queues become end at t = 1 s; what the next hop has to queue."""
+    hop = bed.prepare(rate, max(start, end))
+    for q in range(min(start, end)):
+        hop.stream(q)
+    for q in range(min(start, end), max(start, end)):
+        if end > start:
+            hop.stream(q, start=0.5 + stagger * (q - start) / (end - start))
+        else:
+            hop.stream(q, stop=0.5)
+    hop.meter(rate, from_s=0.45)
+    return {"excess": hop.run(0.7)["excess"]["bytes"]}
+
+
+def frames(bed):
+    """Queues with frames of 300, 1514 and 9000 bytes, two of each, all saturated."""
+    hop = bed.prepare(10e9, 6)
+    for q in range(6):
+        hop.stream(q, size=(300, 1514, 9000)[q % 3])
+    hop.meter(10e9, from_s=0.2)
+    got = hop.run(1.2)
+    return {"jain": jain([q["bytes"] for q in got["queues"]]),
+            "deviation": deviation(got, 10e9)}
+
+
+def sparse(bed, rate):
+    """997 packets of 64 bytes a second in one queue, 39 others saturated."""
+    seconds = 2 if rate < 1e9 else 1
+    got = offered(bed, rate, [paced(997 * 64 * 8, size=64)] + [{}] * 39,
+                  seconds=seconds, settle=0.3)
+    return {"frames": got["wait"][0] / (1514 * 8 / rate), "wait": got["wait"][0],
+            "deviation": got["deviation"]}
+
+
+def flood(bed, flows):
+    """So many new one-packet flows a second over 32 queues that are saturated."""
+    rate, queues = 1e9, 32
+    hop = bed.prepare(rate, queues)
+    for q in range(queues):
+        hop.stream(q)
+    for q in range(queues):
+        hop.stream(q, mode="poisson", rate=flows / queues * 64 * 8, size=64,
+                   flows="flood")
+    hop.meter(rate, from_s=0.3)
+    got = hop.run(1.3)
+    bulk = [s["bps"] for s in got["streams"][:queues]]
+    small = got["streams"][queues:]
+    fair = (rate - sum(s["bps"] for s in small)) / queues
+    return {"excess": got["excess"]["bytes"], "deviation": deviation(got, rate),
+            "bulk_off": 100 * max(abs(b / fair - 1) for b in bulk),
+            "small_p99": max(s["delay"]["p99"] for s in small),
+            "small_passed": sum(s["packets"] for s in small) / flows}
+
+
+def tins(bed, queues, mode="diffserv4"):
+    """Best effort and EF saturated on every queue; the part of best effort."""
+    rate = 1e9
+    hop = bed.prepare(rate, max(queues, 2), mode)
+    for q in range(queues):
+        hop.stream(q)
+        hop.stream(q, tos=0xb8)
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(2.5)
+    best = sum(s["bytes"] for s in got["streams"] if s["tos"] == 0)
+    return {"best_effort": 100 * best / got["bytes"], "deviation": deviation(got, rate)}
+
+
+def gso(bed, options, size=64000):
+    """Four queues of TCP packets that are to be segmented."""
+    rate = 5e9
+    hop = bed.prepare(rate, 4, options)
+    for q in range(4):
+        hop.stream(q, size=size, gso=1448)
+    hop.meter(rate, from_s=0.3)
+    got = hop.run(1.3)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "jain": jain([q["bytes"] for q in got["queues"]])}
+
+
+def fill(bed, load, queues=40):
+    """Poisson arrivals at a part of the rate: what is below the rate must pass."""
+    rate = 10e9
+    hop = bed.prepare(rate, queues)
+    for q in range(queues):
+        hop.stream(q, mode="poisson", rate=load * rate / queues, size=200)
+    hop.meter(rate, from_s=0.1)
+    before = shared_writes()
+    got = hop.run(0.4)
+    figures = {"deviation": deviation(got, load * rate),
+               "excess": got["excess"]["bytes"],
+               "p99": max(s["delay"]["p99"] for s in got["streams"])}
+    if before is not None:
+        figures["writes"] = (shared_writes() - before) / 0.4
+        figures["packets"] = got["packets"] / 0.3
+    return figures
+
+
+SCENARIOS = {
+    **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
+       for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
+                       (20e9, 1, 0.2), (100e9, 1, 0.1))},
+    **{name: (uneven, {"name": name}) for name in (
+        "80/20", "16 of 24 double", "elephant + 39 mice", "zipf", "zipf on/off",
+        "39 light", "bursts", "45/45/10")},
+    **{f"switch {r / 1e9:g}": (switch, {"rate": r}) for r in (2e9, 8e9, 15e9)},
+    **{f"stagger {r / 1e9:g}": (switch, {"rate": r, "stagger": 1e-3})
+       for r in (2e9, 8e9, 15e9)},
+    **{f"40 to 4 {r / 1e9:g}": (switch, {"rate": r, "start": 40, "end": 4})
+       for r in (2e9, 8e9, 15e9)},
+    "frames": (frames, {}),
+    **{f"sparse {r / 1e9:g}": (sparse, {"rate": r}) for r in (10e9, 1e9, 100e6)},
+    **{f"flood {n // 1000}": (flood, {"flows": n}) for n in (20000, 60000, 500000)},
+    **{f"tins {n}": (tins, {"queues": n}) for n in (1, 2, 4, 40)},
+    **{f"writes {n}": (saturated, {"rate": 10e9, "queues": n, "seconds": 0.4})
+       for n in (4, 256)},
+    "gso split": (gso, {"options": "split-gso"}),
+    "gso whole": (gso, {"options": "no-split-gso"}),
+    "fill": (fill, {"load": 0.7}),
+}
+
+
+def guest(spec):
+    """Run the scenarios of a spec; one JSON object a line. Runs in the guest."""
+    bed = Bed(spec["contender"])
+    for name in spec["scenarios"]:
+        run, args = SCENARIOS[name]
+        print(json.dumps({"scenario": name, **run(bed, **args)}), flush=True)
+    bed.close()
+
+
+# ------------------------------------------------------------- host side
+
+COLUMNS = ("base", "series1", "patched")
+
+
+class Row:
+    """A figure of the table: what of which scenarios, its unit, how good it must be.
+
+    cells: {label: (scenario, key)}. bound: what each cell may be at most (at
+    least, if at_least), one for all or one each, in the unit shown; None: shown,
+    not judged. scale: what to multiply with to get to that unit.
+    """
+
+    def __init__(self, title, cells, bound, scale=1, form="{:.4f}", at_least=False):
+        self.title, self.cells, self.scale, self.form = title, cells, scale, form
+        self.bounds = bound if isinstance(bound, tuple) else (bound,) * len(cells)
+        self.at_least = at_least
+
+    def value(self, label, figures):
+        """A cell in the unit shown; None where a kernel does not have it."""
+        name, key = self.cells[label]
+        found = figures.get(name, {}).get(key)
+        return None if found is None else found * self.scale
+
+    def text(self, label, figures):
+        """A cell as it is printed."""
+        value = self.value(label, figures)
+        if value is None or value == float("inf"):
+            return "-"
+        return self.form.format(value)
+
+    def good(self, label, bound, figures):
+        """Is a cell within its bound?"""
+        value = self.value(label, figures)
+        if bound is None or value is None:
+            return bound is None
+        return value >= bound if self.at_least else abs(value) <= bound
+
+
+def several(names, key, form="{}"):
+    """Cells of scenarios whose names differ in a number: "form" of it is the label."""
+    return {form.format(name.split()[-1]): (name, key) for name in names}
+
+
+def build_rows():
+    """The table, in order."""
+    accuracy = {label: f"saturated {r}" for label, r in (
+        ("10 Mbit", "0.01"), ("100 Mbit", "0.1"), ("1 Gbit", "1"), ("10 Gbit", "10"),
+        ("20 Gbit", "20"), ("100 Gbit", "100"))}
+    uneven_loads = {
+        "8 + 2 Gbit on two queues, 10 Gbit": "80/20",
+        "24 queues, 16 double load, 20 Gbit": "16 of 24 double",
+        "elephant + 39 mice of 5 kpps, 5 Gbit": "elephant + 39 mice",
+        "Zipf over 40 queues, 15 of 10 Gbit": "zipf",
+        "the same, half of them 2 ms on, 2 off": "zipf on/off",
+        "39 of 12 Mbit + 1 saturated, 10 Gbit": "39 light"}
+    size = {"scale": 1e-3, "form": "{:.1f}"}
+    floods = [f"flood {n}" for n in (20, 60, 500)]
+    return [
+        Row("40 queues saturated: off the rate by, %",
+            {label: (n, "deviation") for label, n in accuracy.items()}, 0.005),
+        Row("the same: Jain's index of fairness",
+            {label: (n, "jain") for label, n in accuracy.items()}, 0.9999,
+            form="{:.5f}", at_least=True),
+        Row("uneven loads: off the rate by, %",
+            {label: (n, "deviation") for label, n in uneven_loads.items()}, 0.01),
+        Row("8 queues with 300 us bursts + 1 saturated: off by, %",
+            {"10 Gbit": ("bursts", "deviation")}, 0.05),
+        Row("2 saturated + one that offers 10 %: furthest from 45/45/10, %",
+            {"10 Gbit": ("45/45/10", "off")}, 0.1),
+        Row("4 queues become 40: the next hop has to queue, KB",
+            several([f"switch {r}" for r in (2, 8, 15)], "excess", "{} Gbit"),
+            (8, 8, 16), **size),
+        Row("the same, started over 1 ms, KB",
+            several([f"stagger {r}" for r in (2, 8, 15)], "excess", "{} Gbit"), 16, **size),
+        Row("40 queues become 4, KB",
+            several([f"40 to 4 {r}" for r in (2, 8, 15)], "excess", "{} Gbit"),
+            4.096, **size),
+        Row("frames of 300, 1514 and 9000 bytes: Jain's index",
+            {"10 Gbit": ("frames", "jain")}, 0.999, form="{:.5f}", at_least=True),
+        Row("sparse queue beside 39 saturated: mean wait, frames at the rate",
+            several([f"sparse {r}" for r in (0.1, 1, 10)], "frames", "{} Gbit"), 1,
+            form="{:.2f}"),
+        Row("new one-packet flows over 32 saturated queues, 1 Gbit: KB",
+            several(floods, "excess", "{} k/s"), (16, 16, 24), **size),
+        Row("the same: bulk furthest from its fair share, %",
+            several(floods, "bulk_off", "{} k/s"), 5, form="{:.2f}"),
+        Row("the same: p99 wait of the new flows, us",
+            several(floods, "small_p99", "{} k/s"), None, 1e6, "{:.0f}"),
+        Row("diffserv4, best effort and EF saturated: off 75/25 by, %",
+            several([f"tins {n}" for n in (1, 2, 4, 40)], "off", "number of queues: {}"), 2,
+            form="{:.2f}"),
+        Row("64 KB GSO on 4 queues, 5 Gbit: off by, %",
+            several(["gso split", "gso whole"], "deviation"), 0.01),
+        Row("the same: the next hop has to queue, KB",
+            several(["gso split", "gso whole"], "excess"), (16, None), **size),
+        Row("writes to the shared line, 10 Gbit saturated, k/s",
+            {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
+             "256 queues": ("writes 256", "writes")}, (210, 210, 830), 1e-3, "{:.0f}"),
+        Row("4.4 Mpps of 200 bytes, 70 % of 10 Gbit: writes per packet",
+            {"40 queues": ("fill", "writes_per_packet")}, None, form="{:.2f}"),
+        Row("the same: p99 wait, us", {"40 queues": ("fill", "p99")}, None, 1e6, "{:.1f}"),
+        Row("UDP echo beside 64 TCP flows, 1 Gbit: p99 above the RTT, us",
+            several([f"echo {n}" for n in (4, 8, 32)], "p99_us", "{} queues"), 23,
+            form="{:.1f}"),
+        Row("the same over 8 queues, us",
+            {"100 Mbit": ("echo slow", "p99_us"), "5 Gbit": ("echo fast", "p99_us")},
+            (1440, 24), form="{:.1f}"),
+        Row("the same at 1 Gbit, with the wait at the next hop, us",
+            {"32 queues": ("echo hop", "p99_us")}, 64, form="{:.1f}"),
+        Row("lone TCP flow beside 31 busy queues: ms to 90 % of its share",
+            {"1 Gbit, median of 5": ("lone", "rise_ms")}, 100, form="{:.0f}"),
+        Row("one CS5 flow on one of 4 queues, 2350 Mbit diffserv4: Mbit",
+            {"TCP": ("cs5 tcp", "priority_bps"), "UDP": ("cs5 udp", "priority_bps")},
+            None, 1e-6, "{:.0f}"),
+        Row("mq + cake shared: off the rate by, %",
+            {"8 + 2 Gbit": ("shared 80/20", "deviation"),
+             "40 saturated, 10 Gbit": ("shared saturated 10", "deviation")}, (0.01, 0.005)),
+        Row("the same: 4 queues become 40, KB",
+            {"8 Gbit": ("shared switch 8", "excess")}, 8, **size),
+    ]
+
+
+ROWS = build_rows()
+SHARED = ("80/20", "saturated 10", "switch 8")  # also with mq + cake shared
+
+
+def tcp_cases():
+    """{name: case of lab/tcp.py}; of "lone" there are several, for their median."""
+    cases = {f"echo {n}": tcp.echo("cake_mq", n, 1e9) for n in (4, 8, 32)}
+    cases["echo slow"] = tcp.echo("cake_mq", 8, 100e6, warm_us=1_500_000,
+                                  window_us=2_000_000, probe_us=9973, probes=8)
+    cases["echo fast"] = tcp.echo("cake_mq", 8, 5e9, warm_us=300_000, window_us=200_000,
+                                  probe_us=397)
+    cases["echo hop"] = tcp.echo("cake_mq", 32, 1e9, next_hop_bps=1e9)
+    for number, (settle, stagger) in enumerate(
+            ((500_000, 300), (503_000, 300), (511_000, 310), (507_000, 290), (505_000, 305))):
+        cases[f"lone {number}"] = tcp.lone("cake_mq", settle_us=settle, stagger_us=stagger,
+                                           length_us=250_000)
+    cases["cs5 tcp"] = tcp.priority("cake_mq")
+    cases["cs5 udp"] = tcp.priority("cake_mq", "udp")
+    return cases
+
+
+def measure(which, patterns=(), on_row=None):
+    """{scenario: figures} of one kernel, two guests at a time.
+
+    patterns: only scenarios whose name contains one of these, if any.
+    """
+    ko = kernel.module(which)
+    allowed = STOCK_SPLAT if which == "base" else ()
+    folder = kernel.KERNELS[which][1]
+    results = {}
+    start = time.monotonic()
+
+    def wanted(name):
+        return not patterns or any(p in name for p in patterns)
+
+    def keep(name, row):
+        results[name] = row
+        if on_row:
+            on_row(name, row, time.monotonic() - start)
+
+    def load(job, contender, names):
+        names = [n for n in names if wanted(n)]
+        label = "shared " if contender != "cake_mq" else ""
+
+        def line(text):
+            row = json.loads(text)
+            keep(label + row.pop("scenario"), row)
+
+        spec = {"contender": contender, "scenarios": names}
+        if not names:
+            return
+        run = boot(
+            BUILD / folder / "linux", f"scenarios-{which}-{job}",
+            '"$PYTHON" -B "$LAB/scenarios.py" "$SPEC" >/run/job/progress', virtual=True,
+            timeout=900, on_line=line,
+            env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
+                 "HOP_KO": str(ko)})
+        if run.complaint(allowed):
+            raise Die(run.complaint(allowed))
+
+    def flows(job, cases):
+        names = [n for n in cases if wanted(n)]
+        if not names:
+            return
+        rest = iter(names)
+        tcp.run(folder, f"scenarios-{which}-{job}", [cases[n] for n in names],
+                lambda row: keep(next(rest), row), allowed=allowed)
+
+    cases = tcp_cases()
+    names = list(SCENARIOS)
+    jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
+            (load, ("load2", "cake_mq", names[2::3])),
+            (flows, ("tcp0", dict(list(cases.items())[0::2]))),
+            (flows, ("tcp1", dict(list(cases.items())[1::2])))]
+    if which != "base":
+        jobs.append((load, ("shared", "mq + cake shared", list(SHARED))))
+    with ThreadPoolExecutor(2) as pool:
+        for job in [pool.submit(function, *args) for function, args in jobs]:
+            job.result()
+    derive(results)
+    return results
+
+
+def derive(figures):
+    """Add what is calculated from several figures, drop what nothing shows."""
+    lone = [figures.pop(n).get("rise_ms") for n in sorted(figures) if n.startswith("lone ")]
+    if lone:
+        reached = [value if value is not None else float("inf") for value in lone]
+        figures["lone"] = {"rise_ms": statistics.median(reached), "all_ms": lone}
+    for name, row in figures.items():
+        for key in ("groups", "options", "echo", "probes", "warm_us", "window_us", "qdisc",
+                    "scenario", "host_s"):
+            row.pop(key, None)
+        if name.startswith("tins "):
+            row["off"] = row["best_effort"] - 75
+        if name == "fill" and "writes" in row:
+            row["writes_per_packet"] = row["writes"] / row["packets"]
+
+
+def table(results):
+    """The rows as lines of text; results: {kernel: figures}."""
+    lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'both':>12}{'bound':>12}"]
+    for row in ROWS:
+        lines.append(row.title)
+        for label, bound in zip(row.cells, row.bounds):
+            told = "" if bound is None else f"{'>= ' if row.at_least else ''}{bound:g}"
+            lines.append(f"    {label:<38}" + "".join(
+                f"{row.text(label, results.get(which, {})):>12}" for which in COLUMNS)
+                + f"{told:>12}")
+    return [line.rstrip() for line in lines]
+
+
+def stored():
+    """{kernel: figures} of results/scenarios.json."""
+    return json.loads(RESULTS.read_text())["kernels"] if RESULTS.exists() else {}
+
+
+def store(results):
+    """Write {kernel: figures}."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(
+        {"what": "scenarios in virtual time; rates in bit/s, waits in s or as the name "
+         "says, excess in bytes", "kernels": results}, indent=1) + "\n")
+
+
+def compare():
+    """Measure the unpatched kernel and the first series alone, and keep that."""
+    for which in ("base", "series1"):
+        kernel.build(which)
+        say(f"the scenarios on kernel '{which}' (about 90 s)")
+        store({**stored(), which: measure(which)})
+
+
+def main():
+    """Measure the patched kernel, print the table, judge it."""
+    results = stored()
+    done = []
+
+    def progress(_name, _row, _seconds):
+        done.append(1)
+        if sys.stdout.isatty():
+            print(f"\r{len(done)} of {len(SCENARIOS) + len(tcp_cases()) + len(SHARED)} loads",
+                  end="", flush=True)
+
+    say("loads that hurt, in virtual time on real kernel code (about 90 s)")
+    results["patched"] = measure("patched", on_row=progress)
+    store(results)
+    print("\n".join(["", *table(results)]))
+    judged = [(row, label, bound) for row in ROWS
+              for label, bound in zip(row.cells, row.bounds) if bound is not None]
+    wrong = [f"{row.title}, {label}: {row.text(label, results['patched'])}, bound {bound:g}"
+             for row, label, bound in judged
+             if not row.good(label, bound, results["patched"])]
+    for line in wrong:
+        print("FAIL " + line)
+    print(f"{len(judged) - len(wrong)} passed, {len(wrong)} failed")
+    if wrong:
+        raise Die(f"{len(wrong)} figures are out of their bounds, the first: {wrong[0]}")
+    record_time("demo")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
+        guest(json.loads(sys.argv[1]))
+    elif sys.argv[1:2] == ["raw"]:  # raw KERNEL [PATTERN ...]: a look at some figures
+        guard(lambda: measure(sys.argv[2], sys.argv[3:], lambda name, row, s: print(
+            f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True)))
+    else:
+        guard(main)

@@ -1,0 +1,193 @@
+"""make smp: two real CPUs, real time: does the bound hold, what does sharing cost.
+
+The first table loads a group from two CPUs while transmits stall for 1 ms at
+random, TX queues stop, and the rate changes under the load. The figure is the
+largest excess over R x t of any window, measured at the device, beside the bound
+that net/sched/sch_rate_group.c states. The second counts what is written to the
+shared cache line, and how far two CPUs get beyond one. Timings of the second
+table mean something on an otherwise idle machine only. Writes results/smp.json.
+
+A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
+with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
+a run says nothing about the bound and is repeated; results/smp.json counts them.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import kernel
+from boot import STOCK_SPLAT, boot
+from common import BUILD, ROOT, Die, guard
+
+RESULTS = ROOT / "results" / "smp.json"
+HORIZON = 1e-3  # s, as in include/net/sch_rate_group.h, like the next ones
+QUANTUM, AHEAD, BURST, TAB = 12288, 4096, 1514, 3072  # bytes
+TRIES = 8
+
+BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes)
+    "1 Gbit, 2 queues": (1e9, 2, {}, False),
+    "1 Gbit, 8 queues, 1 ms stalls": (1e9, 8, {"stall": 200, "stall_s": 1e-3}, False),
+    "1 Gbit, 8 queues, stopped for 5 ms":
+        (1e9, 8, {"stopq": 200, "stopq_s": 5e-3}, False),
+    "1 Gbit, 40 queues, stalls and stops":
+        (1e9, 40, {"stall": 300, "stall_s": 1e-3, "stopq": 300, "stopq_s": 5e-3}, False),
+    "100 Mbit, 40 queues, stalls and stops":
+        (100e6, 40, {"stall": 100, "stall_s": 1e-3, "stopq": 100, "stopq_s": 5e-3}, False),
+    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed all the time":
+        (1e9, 8, {"stall": 300, "stall_s": 1e-3}, True),
+}
+SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
+    "64 bytes, below the rate": (800e9, 64),
+    "1514 bytes, below the rate": (800e9, 1514),
+    "64 bytes, at 100 Mbit": (100e6, 64),
+    "1514 bytes, at 2 Gbit": (2e9, 1514),
+}
+
+
+def bound(rate, queues):
+    """Most that any window may exceed rate * t by, bytes."""
+    return rate / 8 * HORIZON + 2 * AHEAD + BURST + queues * (QUANTUM + TAB + 1514)
+
+
+def hold(spec):
+    """One line of the first table. Runs in the guest."""
+    from hop import Hop
+    from scenarios import install, shared_writes
+    from traffic import tc
+
+    rate, queues, faults, changes = BOUNDS[spec["case"]]
+    hop = Hop(queues)
+    install("cake_mq", rate, queues)
+    for q in range(queues):
+        hop.stream(q, depth=256)
+    hop.meter(rate, from_s=0.2)
+    if faults:
+        hop.faults(**faults)
+    stop, count = threading.Event(), [0]
+
+    def change():
+        while not stop.is_set():
+            for r in (500e6, 1e9):
+                tc(f"qdisc change dev hop0 root cake_mq bandwidth {r:.0f}bit")
+                count[0] += 1
+
+    changer = threading.Thread(target=change)
+    if changes:
+        changer.start()
+    before = shared_writes()
+    got = hop.run(3)
+    stop.set()
+    if changes:
+        changer.join()
+    row = {"excess": got["excess"]["bytes"], "bps": got["bps"],
+           "stalls": got["stalls"], "stops": got["stops"], "changes": count[0],
+           "writes": None if before is None else (shared_writes() - before) / 3}
+    hop.remove()
+    return row
+
+
+def speed(spec):
+    """One line of the second table: packets per second of one CPU and of two."""
+    from hop import Hop
+    from scenarios import install, shared_writes
+
+    rate, size = SPEEDS[spec["case"]]
+    row = {}
+    for cpus in (1, 2):
+        hop = Hop(2)
+        install("cake_mq", rate, 2)
+        for q in range(cpus):
+            hop.stream(q, mode="paced", rate=200e9, size=size)
+        hop.meter(0, from_s=0.2)
+        before = shared_writes()
+        got = hop.run(1.2)
+        row[f"pps_{cpus}"] = got["packets"] / got["seconds"]
+        if before is not None:
+            row[f"writes_{cpus}"] = (shared_writes() - before) / 1.2
+        hop.remove()
+    return row
+
+
+def guest(spec):
+    """Measure one case. Runs in the guest."""
+    for queue in range(2):  # TX queue q is for CPU q
+        path = f"/sys/class/net/hop0/queues/tx-{queue}/xps_cpus"
+        if os.path.exists(path):
+            subprocess.run(["sh", "-c", f"echo {1 << queue} > {path}"], check=False)
+    run = hold if spec["kind"] == "bound" else speed
+    print(json.dumps(run(spec)))
+
+
+def once(which, kind, case):
+    """One case in a boot of its own; its row, or None if a CPU stood still."""
+    spec = {"kind": kind, "case": case}
+    run = boot(
+        BUILD / kernel.KERNELS[which][1] / "linux", f"smp-{which}",
+        '"$PYTHON" -B "$LAB/smp.py" "$SPEC" >/run/job/out', cpus=2, timeout=60,
+        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
+             "HOP_KO": str(BUILD / f"hop-{which}" / "hop.ko")})
+    if "detected stall" in run.console or "lab: no end after" in run.console:
+        return None
+    complaint = run.complaint(STOCK_SPLAT if which.endswith("base") else ())
+    if complaint:
+        raise Die(complaint)
+    with open(os.path.join(run.job, "out"), encoding="ascii") as file:
+        row = {"case": case, **json.load(file)}
+    if kind == "bound" and row["bps"] < 0.4 * BOUNDS[case][0]:
+        return None
+    return row
+
+
+def measure(which, kind, case):
+    """One case, repeated while a CPU of the guest stands still."""
+    for stood_still in range(TRIES):
+        row = once(which, kind, case)
+        if row:
+            return {**row, "stood_still": stood_still}
+    raise Die(f"in {TRIES} runs of '{case}' on {which} a CPU of the guest stood still; "
+              "the host is too busy, run this again when it is not")
+
+
+def main():
+    """Measure both tables, print and write them, judge the first."""
+    for which in ("smp-patched", "smp-base"):
+        kernel.build(which)
+        kernel.module(which)
+    bounds, speeds, failed = [], [], []
+    print(f"{'two CPUs, real time':<60}{'excess, B':>12}{'bound, B':>12}{'stock, B':>12}"
+          f"{'stalls':>8}{'stops':>7}{'changes':>8}")
+    for case, (rate, queues, _, _) in BOUNDS.items():
+        row = measure("smp-patched", "bound", case)
+        row["bound"] = bound(rate, queues)
+        row["stock"] = measure("smp-base", "bound", case)["excess"]
+        bounds.append(row)
+        if row["excess"] > row["bound"]:
+            failed.append(case)
+        print(f"{case:<60}{row['excess']:>12.0f}{row['bound']:>12.0f}{row['stock']:>12.0f}"
+              f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>8}", flush=True)
+    print(f"\n{'packets per second':<32}{'1 CPU':>10}{'2 CPUs':>10}{'ratio':>7}"
+          f"{'stock: 1':>10}{'2 CPUs':>10}{'ratio':>7}{'writes/packet':>14}{'writes/s':>10}")
+    for case in SPEEDS:
+        row = measure("smp-patched", "speed", case)
+        row["stock"] = measure("smp-base", "speed", case)
+        speeds.append(row)
+        print(f"{case:<32}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
+              f"{row['pps_2'] / row['pps_1']:>7.2f}{row['stock']['pps_1']:>10.0f}"
+              f"{row['stock']['pps_2']:>10.0f}"
+              f"{row['stock']['pps_2'] / row['stock']['pps_1']:>7.2f}"
+              f"{row['writes_2'] / row['pps_2']:>14.3f}{row['writes_2']:>10.0f}", flush=True)
+    RESULTS.write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
+                                   "speeds": speeds}, indent=1) + "\n")
+    if failed:
+        raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
+                  "look at build/guest/smp-smp-patched")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
+        guest(json.loads(sys.argv[1]))
+    else:
+        guard(main)
