@@ -5,10 +5,13 @@ which of them the table shows, in which unit and within which bound. Rates are i
 bit/s, times in seconds, sizes in bytes unless a name says otherwise.
 """
 
+import itertools
 import json
 import os
 import statistics
+import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -247,6 +250,41 @@ def fill(bed, load, queues=40):
     return figures
 
 
+def disturbed(bed, what):
+    """Eight saturated queues while the rate changes 1000 times a second, or the link
+    goes down and up 30 times; of the latter, the figures are of a run after that."""
+    rate = 2e9 if what == "rate changes" else 1e9
+    hop = bed.prepare(rate, 8)
+    done = threading.Event()
+
+    def change():
+        for number in itertools.count():
+            if done.is_set():
+                return
+            tc(f"qdisc change dev hop0 root cake_mq bandwidth {1 + number % 2}gbit")
+            time.sleep(0.001)
+
+    def flap():
+        time.sleep(0.1)  # hop0 does not start a run while it is down
+        for _ in range(30):
+            for state, pause in (("down", 0.003), ("up", 0.012)):
+                subprocess.run(["ip", "link", "set", "hop0", state], check=True)
+                time.sleep(pause)
+
+    for q in range(8):
+        hop.stream(q)
+    hop.meter(rate, from_s=0.2)
+    other = threading.Thread(target=change if what == "rate changes" else flap)
+    other.start()
+    got = hop.run(1.2)
+    done.set()
+    other.join()
+    if what == "rate changes":
+        return {"deviation": deviation(got, 1.5e9), "excess": got["excess"]["bytes"]}
+    hop.clear()
+    return {**saturated(bed, rate, 8, 0.5), "during_bps": got["bps"]}
+
+
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
@@ -268,6 +306,8 @@ SCENARIOS = {
     "gso split": (gso, {"options": "split-gso"}),
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
+    "rate changes": (disturbed, {"what": "rate changes"}),
+    "link flaps": (disturbed, {"what": "link flaps"}),
 }
 
 
@@ -376,6 +416,12 @@ def build_rows():
             several(["gso split", "gso whole"], "deviation"), 0.01),
         Row("the same: the next hop has to queue, KB",
             several(["gso split", "gso whole"], "excess"), (16, None), **size),
+        Row("1 and 2 Gbit in turn, 1000 changes a second: off the mean by, %",
+            {"8 queues": ("rate changes", "deviation")}, 1),
+        Row("the same: the next hop at 2 Gbit has to queue, KB",
+            {"8 queues": ("rate changes", "excess")}, 16, **size),
+        Row("after 30 times link down and up under load: off by, %",
+            {"8 queues, 1 Gbit": ("link flaps", "deviation")}, 0.005),
         Row("writes to the shared line, 10 Gbit saturated, k/s",
             {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
              "256 queues": ("writes 256", "writes")}, (210, 210, 830), 1e-3, "{:.0f}"),

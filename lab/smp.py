@@ -36,7 +36,7 @@ BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes)
         (1e9, 40, {"stall": 300, "stall_s": 1e-3, "stopq": 300, "stopq_s": 5e-3}, False),
     "100 Mbit, 40 queues, stalls and stops":
         (100e6, 40, {"stall": 100, "stall_s": 1e-3, "stopq": 100, "stopq_s": 5e-3}, False),
-    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed all the time":
+    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed":
         (1e9, 8, {"stall": 300, "stall_s": 1e-3}, True),
 }
 SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
