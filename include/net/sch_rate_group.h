@@ -35,8 +35,9 @@
  * @quantum: what a member reserves at a time, bytes
  * @quantum_max: the most that it may be, bytes
  *
- * The first five are written once per quantum by whoever reserves one, the
- * others with RTNL held and @quantum once per window at most: two cache lines.
+ * The first five are written once per slot by whoever reserves it, and twice
+ * for a packet that goes ahead of its turn; the others with RTNL held, and
+ * @quantum once per window at most. Two cache lines.
  */
 struct rate_group {
 	atomic64_t	tail;

@@ -16,8 +16,8 @@
  * more than one rate R and, while any of them has a backlog, no less. They run
  * under locks of their own, on CPUs of their own, and never look at each other.
  *
- * All they share is one number: the *tail*, the time at which everything that
- * was granted will have been sent at R. A member that has a backlog and nothing
+ * Who sends when is decided by one number that they share: the *tail*, the time
+ * at which everything that was granted will have been sent at R. A member that has a backlog and nothing
  * granted takes a *slot* by moving the tail: the slot starts where the tail
  * was, and is as long as its bytes take at R. So slots never overlap, follow
  * each other without a gap as long as anyone has a backlog, and come in the
@@ -36,8 +36,9 @@
  *
  * Lateness
  *	A backlog may make up for unused time, but not for more than the
- *	horizon. So a late timer costs no rate, and a TX queue that was stopped
- *	does not end in a burst of all that it missed.
+ *	horizon: 1 ms, or two frames at R if that is longer. So a late timer
+ *	costs no rate, and a TX queue that was stopped does not end in a burst
+ *	of all that it missed.
  *
  * Slack
  *	A packet whose time comes within the slack goes at once. This saves
@@ -172,6 +173,7 @@ EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
 void rate_group_update(struct rate_group_member *m, u64 now)
 {
 	struct rate_group *g = m->group;
+	u64 clock = rate_group_clock(m, now);
 	u64 old = m->rate;
 	u64 tail;
 
@@ -208,6 +210,7 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->unpaid = 0;
 		m->turn = false;
 	}
+	m->stood = later(m->next, now) - clock;
 	m->own = now;
 	m->tab = 0;
 }
@@ -291,6 +294,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
  */
 void rate_group_leave(struct rate_group_member *m, u64 now)
 {
+	if (m->rate != m->group->rate)
+		rate_group_update(m, now);
 	if (m->rate) {
 		rate_group_idle(m, now);
 		if (m->unpaid > 0)
@@ -354,10 +359,6 @@ static void rate_group_adapt(struct rate_group *g, u64 now)
 		WRITE_ONCE(g->quantum, quantum);
 }
 
-/* The heart of it. Siblings may move the tail at any time; what they read and
- * write besides it (lead, frame, quantum) only tunes the length of slots, and
- * may be lost or stale.
- */
 /* Is there more than half a packet left, or all that it takes? */
 static bool rate_group_enough(const struct rate_group_member *m, u32 backlog)
 {
@@ -390,7 +391,7 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	struct rate_group *g = m->group;
 	u32 quantum = READ_ONCE(g->quantum);
 	s64 tail = atomic64_read(&g->tail);
-	u64 start, end, frac, ns;
+	u64 start, end, base, frac, ns;
 	s64 unpaid, back;
 	u32 slot;
 
@@ -446,10 +447,10 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	m->own = end;
 	/* Before that comes what was paid earlier and is sent only now */
 	start = end - to_ns(m, slot);
-	if (after(start, m->next)) {
-		m->stood += start - m->next;
-		m->next = start;
-	}
+	base = later(m->next, now);
+	if (after(start, base))
+		m->stood += start - base;
+	m->next = later(m->next, start);
 
 	m->tab = 0;
 	if (!after(tail, now + m->slack)) {
@@ -528,7 +529,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 {
 	struct rate_group *g = m->group;
 	u64 cost, limit, lead, start;
-	s64 ahead, slot;
+	s64 ahead, slot, pay;
 
 	slot = atomic64_read(&g->tail) - now;
 	if (slot <= m->slack || (own && after(m->own, now)))
@@ -548,12 +549,21 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
+	/* The rest of a slot, too short for a packet, ends here */
+	if (m->left > 0 && !after(m->next, now + m->slack)) {
+		m->unpaid -= m->left;
+		m->excess -= m->left;
+		m->left = 0;
+	}
 	if (own)
 		m->own = now + div_u64(lead * len, READ_ONCE(g->quantum));
 	else
 		m->excess += len;
-	atomic64_add(to_ns_exact(m, len), &g->tail);
-	m->unpaid -= len;
+
+	/* With what the last one cost more, or less, than it had asked for */
+	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
+	atomic64_add(to_ns_exact(m, pay), &g->tail);
+	m->unpaid -= pay;
 	return true;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
