@@ -17,12 +17,13 @@
  * under locks of their own, on CPUs of their own, and never look at each other.
  *
  * Who sends when is decided by one number that they share: the *tail*, the time
- * at which everything that was granted will have been sent at R. A member that has a backlog and nothing
- * granted takes a *slot* by moving the tail: the slot starts where the tail
- * was, and is as long as its bytes take at R. So slots never overlap, follow
- * each other without a gap as long as anyone has a backlog, and come in the
- * order in which they were asked for: members take turns. In its slot a member
- * paces its packets at R; after the last one it asks for the next slot.
+ * at which everything that was granted will have been sent at R. A member that
+ * has a backlog and nothing granted takes a *slot* by moving the tail: the slot
+ * starts where the tail was, and is as long as its bytes take at R. So slots
+ * never overlap, follow each other without a gap as long as anyone has a
+ * backlog, and come in the order in which they were asked for: members take
+ * turns. In its slot a member paces its packets at R; after the last one it
+ * asks for the next slot.
  *
  * A slot holds a *quantum* at most, which is the price of a turn: one atomic
  * operation on a shared cache line. It is a few frames, fewer the longer a
