@@ -9,8 +9,8 @@ QDISC_START := $(or $(QDISC_START),$(shell date +%s))
 QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test smoke tree export build shell kunit tdc check figures \
-	bench mutants gauntlet am clean setup
+.PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
+	figures bench mutants gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -48,6 +48,13 @@ tdc: build ## tc-testing, ours and the base's own beside what the base gave [BAS
 	@$(LAB)/setup.py venv
 	@$(LAB)/tdc.py $(if $(BASE),--base)
 
+ynl: build ## the new attributes by the tree's own netlink description, without tc
+	@$(LAB)/setup.py venv
+	@$(LAB)/ynl.py
+
+compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
+	@$(LAB)/compat.py $(if $(BASE),--base)
+
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
 
@@ -55,7 +62,7 @@ check: tree ## per-patch gates: apply, build, sparse, checkpatch, kernel-doc, co
 	@$(LAB)/setup.py sparse
 	@$(LAB)/check.py
 
-test: ## everything: set-up, gates, KUnit, mutants, tdc, demo; "N passed, N failed"
+test: ## everything: set-up, gates, KUnit, mutants, tdc, ynl, compat, demo; "N passed, N failed"
 	@$(LAB)/test.py
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next

@@ -10,11 +10,12 @@ many. Writes results/bench.json.
 import json
 import os
 import resource
-import sys
 
 import kernel
-from boot import STOCK_SPLAT, boot
-from common import BUILD, ROOT, Die, guard
+from boot import STOCK_SPLAT, boot_script
+from common import ROOT, guard
+from hop import Hop
+from scenarios import install
 
 RESULTS = ROOT / "results" / "bench.json"
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
@@ -28,10 +29,7 @@ CASES = {  # label: (rate bit/s, queues, frame bytes, load or None, short s, lon
 
 
 def guest(spec):
-    """One load for so many seconds. Runs in the guest."""
-    from hop import Hop
-    from scenarios import install
-
+    """One load for so many seconds, in one row. Runs in the guest."""
     hop = Hop(spec["queues"])
     install("cake_mq", spec["rate"], spec["queues"])
     for q in range(spec["queues"]):
@@ -41,40 +39,35 @@ def guest(spec):
         else:
             hop.stream(q, size=spec["size"], depth=16)
     hop.meter(spec["rate"])
-    got = hop.run(spec["seconds"])
-    print(json.dumps({"packets": got["packets"]}))
+    yield {"packets": hop.run(spec["seconds"])["packets"]}
     hop.remove()
 
 
-def cpu_time(which, label, seconds):
+def cpu_time(which, hop, label, seconds):
     """(CPU seconds of the host, packets) of one boot."""
     rate, queues, size, load, _, _ = CASES[label]
     spec = {"rate": rate, "queues": queues, "size": size, "load": load,
             "seconds": seconds}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run = boot(
-        BUILD / kernel.KERNELS[which][1] / "linux", f"bench-{which}",
-        '"$PYTHON" -B "$LAB/bench.py" "$SPEC" >/run/job/out', virtual=True,
-        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
-             "HOP_KO": str(BUILD / f"hop-{which}" / "hop.ko")})
+    (row,), _ = boot_script(kernel.KERNELS[which][1], f"bench-{which}", "bench", spec,
+                            hop=hop, virtual=True,
+                            allowed=STOCK_SPLAT if which.endswith("base") else ())
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    complaint = run.complaint(STOCK_SPLAT if which.endswith("base") else ())
-    if complaint:
-        raise Die(complaint)
-    with open(os.path.join(run.job, "out"), encoding="ascii") as file:
-        packets = json.load(file)["packets"]
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-            packets)
+            row["packets"])
 
 
 def per_packet(kernels, label):
-    """{kernel: ns of CPU time per packet}, without what does not grow with them."""
+    """{kernel: ns of CPU time per packet}, without what does not grow with them.
+
+    kernels: {kernel: path of its hop module}.
+    """
     short, long = CASES[label][4:]
     best = {}
     for _ in range(ROUNDS):
-        for which in kernels:
+        for which, hop in kernels.items():
             for seconds in (short, long):
-                got = cpu_time(which, label, seconds)
+                got = cpu_time(which, hop, label, seconds)
                 best[which, seconds] = min(got, best.get((which, seconds), got))
     return {which: 1e9 * (best[which, long][0] - best[which, short][0])
             / (best[which, long][1] - best[which, short][1]) for which in kernels}
@@ -82,10 +75,10 @@ def per_packet(kernels, label):
 
 def main():
     """Measure, print, write."""
-    kernels = ["bench-base", "bench-patched"]
-    for which in kernels:
+    kernels = {}
+    for which in ("bench-base", "bench-patched"):
         kernel.build(which)
-        kernel.module(which)
+        kernels[which] = kernel.module(which)
     rows = []
     print(f"{'CPU time per packet, ns':<52}{'stock':>8}{'both':>8}{'ratio':>8}")
     for label in CASES:
@@ -100,7 +93,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        guest(json.loads(sys.argv[1]))
-    else:
-        guard(main)
+    guard(main)

@@ -5,11 +5,14 @@ Everything else - a panic, a hang, a kernel that never reached the command, a
 WARNING in the log of a run that passed - is a failure.
 """
 
+import importlib
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import threading
 import time
 
@@ -63,6 +66,11 @@ class Guest:
             return f"the guest's command failed with {self.rc}: see {log}"
         return None
 
+    def judge(self, allowed=()):
+        """Die if there is a complaint."""
+        if complaint := self.complaint(allowed):
+            raise Die(complaint)
+
 
 def fixed_random():
     """Path of the shim that pins the guest's random numbers, built when needed."""
@@ -81,9 +89,10 @@ def boot(
     kernel: path of the UML executable. name: of the job, a folder in
     build/guest that holds everything it read and wrote. files: copied into
     that folder first. virtual: use deterministic virtual time. cpus: for a
-    kernel that can have more than one. timeout: host seconds. on_line: called with each line that the guest adds to the file
-    /run/job/progress; not the console, whose interrupts come when the host
-    has time for them and would blur virtual time.
+    kernel that can have more than one. timeout: host seconds. on_line: called
+    with each line that the guest adds to the file /run/job/progress; not the
+    console, whose interrupts come when the host has time for them and would
+    blur virtual time.
     """
     if not os.access(kernel, os.X_OK):
         raise Die(f"there is no kernel at {kernel}: run make build")
@@ -94,7 +103,6 @@ def boot(
         shutil.copy(f, job)
     guest_env = {
         "HOME": "/root",
-        "LAB": os.path.join(ROOT, "lab"),
         "PATH": f"{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
         "/usr/sbin:/usr/bin:/sbin:/bin",
         **(env or {}),
@@ -162,6 +170,44 @@ def boot(
     )
 
 
+def run_script(kernel, name, module, spec, hop=None, on_row=None, **more):
+    """Boot a kernel that runs guest(spec) of a module in lab/: (rows, Guest).
+
+    kernel: its folder, below build/ or absolute. name: of the job; two boots at
+    the same time need two names. spec: what JSON can carry. rows: the dicts that
+    guest() yields, as far as it got. hop: path of the module that lab/hop.py
+    needs, if it is used. on_row: called with each row as it comes. more: as for
+    boot(). Nothing is judged: that is left to the caller, or to boot_script().
+    """
+    rows = []
+
+    def line(text):
+        rows.append(json.loads(text))
+        if on_row:
+            on_row(rows[-1])
+
+    words = [os.path.realpath(sys.executable), "-B", f"{ROOT}/lab/boot.py", module,
+             json.dumps(spec)]
+    guest = boot(
+        BUILD / kernel / "linux", name, f"{shlex.join(words)} >/run/job/progress",
+        env={"HOP_KO": hop} if hop else None, on_line=line, **more,
+    )
+    return rows, guest
+
+
+def boot_script(*args, allowed=(), **more):
+    """As run_script(), but Die on a complaint. allowed: as for splats()."""
+    rows, guest = run_script(*args, **more)
+    guest.judge(allowed)
+    return rows, guest
+
+
+def guest_main(module, spec):
+    """What run_script() runs in the guest: print the rows of a module's guest()."""
+    for row in importlib.import_module(module).guest(json.loads(spec)):
+        print(json.dumps(row), flush=True)
+
+
 def follow(job, proc, on_line):
     """Hand over the lines of the progress file until the guest has ended."""
     path, done, ended = os.path.join(job, "progress"), 0, False
@@ -185,3 +231,7 @@ def _text(path):
 def _number(path):
     text = _text(path).strip()
     return int(text) if text.isdigit() else None
+
+
+if __name__ == "__main__":
+    guest_main(*sys.argv[1:])

@@ -11,9 +11,10 @@ import json
 import os
 import sys
 
-from boot import STOCK_SPLAT, boot, splats
-from common import BUILD, ROOT, Die, guard, say
-from traffic import Device, tc
+import scenarios
+from boot import STOCK_SPLAT, boot_script, splats
+from common import ROOT, Die, guard, say
+from traffic import FRAME, Device, contender_lines, tc
 
 RATES = (10e6, 100e6, 1e9, 10e9, 20e9)  # bit/s
 QUEUES = (1, 4, 40)
@@ -23,7 +24,7 @@ BOUND = 0.05  # %
 RESULTS = ROOT / "results" / "demo.json"
 RECORD = ROOT / "results" / "demo-base.json"  # of the unpatched kernel, by COMPARE=1
 OFFERED_MAX = 23e9  # bit/s in full-size frames, what one pktgen thread can do
-FRAME_BITS = 1514 * 8
+FRAME_BITS = FRAME * 8
 
 
 def window(queues, rate):
@@ -40,36 +41,24 @@ def offered(rate):
     return min(1.5 * rate, OFFERED_MAX)
 
 
-def set_up(dev, contender, rate):
-    """Install a contender on a device. Runs in the guest."""
-    bandwidth = f"bandwidth {rate:.0f}bit"
-    if contender in ("cake", "cake_mq"):
-        tc(f"qdisc replace dev {dev.name} root handle 1: {contender} {bandwidth}")
-        return
-    tc(f"qdisc replace dev {dev.name} root handle 1: mq")
-    option = "shared" if contender.endswith("shared") else ""
-    for q in range(1, dev.queues + 2):
-        tc(f"qdisc add dev {dev.name} parent 1:{q:x} cake {bandwidth} {option}")
-
-
 def guest(spec):
-    """Measure every cell of a spec; one JSON object a line. Runs in the guest."""
+    """Measure every cell of a spec, yield its row. Runs in the guest."""
     for queues in spec["queues"]:
         dev = Device(queues)
         for rate in spec["rates"]:
             for contender in spec["contenders"]:
-                set_up(dev, contender, rate)
+                tc("-batch -", "\n".join(
+                    contender_lines(dev.name, contender, rate, queues + 1)))
                 dev.offer([offered(rate) / queues] * queues)
                 warm = 200 * queues * FRAME_BITS / rate
                 seconds = window(queues, rate)
                 measured, active = dev.run(warm, seconds)
                 tc(f"qdisc del dev {dev.name} root")
-                row = {
+                yield {
                     "contender": contender, "queues": queues, "rate_bps": rate,
                     "measured_bps": measured, "active_queues": active,
                     "window_s": seconds,
                 }
-                print(json.dumps(row), flush=True)
         dev.delete()
 
 
@@ -79,23 +68,9 @@ def measure(kernel, name, contenders, rates, queues, on_row=None, allowed=()):
     on_row: called with each row as it comes. allowed: known splats, as for
     boot.splats().
     """
-    rows = []
-
-    def line(text):
-        rows.append(json.loads(text))
-        if on_row:
-            on_row(rows[-1])
-
     spec = {"contenders": contenders, "rates": rates, "queues": queues}
-    run = boot(
-        BUILD / kernel / "linux", name,
-        '"$PYTHON" -B "$LAB/demo.py" "$SPEC" >/run/job/progress', virtual=True,
-        timeout=400, on_line=line,
-        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec)},
-    )
-    if run.complaint(allowed):
-        raise Die(run.complaint(allowed))
-    return rows, run
+    return boot_script(kernel, name, "demo", spec, allowed=allowed, on_row=on_row,
+                       virtual=True, timeout=400)
 
 
 def human(bits):
@@ -192,8 +167,6 @@ def main():
     if "--quick" in sys.argv[1:]:
         saturate("um", {}, (1e9,), (2,))
         return
-    import scenarios  # which needs this module's neighbours, but not for --quick
-
     if os.environ.get("COMPARE"):
         scenarios.compare()
         measure_base(RATES, QUEUES)
@@ -204,7 +177,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        guest(json.loads(sys.argv[1]))
-    else:
-        guard(main)
+    guard(main)

@@ -7,11 +7,11 @@ rates are in bit/s, times in seconds and sizes in bytes, on both ways.
 
 import json
 import os
-import subprocess
 import time
 
+from traffic import FRAME, command
+
 NAME = "hop0"
-FRAME = 1514  # bytes, a full-size frame
 PERCENTILES = (1, 10, 50, 90, 99, 99.9)
 SEND = 1 << 16  # most bytes of commands in one write
 
@@ -34,8 +34,8 @@ class Hop:
         self.queues = queues
         self._commands = []
         self._streams = 0
-        _call("insmod", os.environ["HOP_KO"], f"queues={queues}")
-        _call("ip", "link", "set", NAME, "up")
+        command("insmod", os.environ["HOP_KO"], f"queues={queues}")
+        command("ip", "link", "set", NAME, "up")
         # Under virtual time boot takes no time; until a few ticks have passed,
         # the kernel's timers are not yet of high resolution.
         time.sleep(0.05)
@@ -43,7 +43,7 @@ class Hop:
 
     def remove(self):
         """Unload the module, and with it the device and its qdiscs."""
-        _call("rmmod", "hop")
+        command("rmmod", "hop")
 
     def clear(self):
         """Forget all streams, the meter, faults and the seed."""
@@ -150,12 +150,6 @@ class Hop:
                 commands = commands[count:]
         finally:
             os.close(file)
-
-
-def _call(*command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def _result(raw):

@@ -7,8 +7,6 @@ bit/s, times in seconds, sizes in bytes unless a name says otherwise.
 
 import itertools
 import json
-import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,26 +14,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import kernel
 import tcp
-from boot import STOCK_SPLAT, boot
-from common import BUILD, ROOT, Die, guard, record_time, say
-from traffic import tc
+from boot import STOCK_SPLAT, boot_script
+from common import ROOT, Die, guard, record_time, say
+from hop import NAME, Hop
+from traffic import FRAME, command, contender_lines, tc
 
 COUNTER = "/sys/module/sch_rate_group/parameters/shared_writes"
 RESULTS = ROOT / "results" / "scenarios.json"
+EF = 46 << 2  # as TOS byte
+TBF = "burst 16kb limit 10mb"
 
 
 # ------------------------------------------------------ guest side: set-up
 
 def install(contender, rate, queues, options=""):
     """Put a contender on hop0."""
-    tc("qdisc del dev hop0 root", check=False)
-    bandwidth = f"bandwidth {rate:.0f}bit {options}"
-    if contender in ("cake", "cake_mq"):
-        tc(f"qdisc add dev hop0 root handle 1: {contender} {bandwidth}")
-        return
-    tc("qdisc add dev hop0 root handle 1: mq")
-    for q in range(1, queues + 1):
-        tc(f"qdisc add dev hop0 parent 1:{q:x} cake {bandwidth} shared")
+    tc(f"qdisc del dev {NAME} root", check=False)
+    tc("-batch -", "\n".join(contender_lines(NAME, contender, rate, queues, options)))
 
 
 def shared_writes():
@@ -58,24 +53,34 @@ def jain(values):
 
 
 class Bed:
-    """hop0 below one contender; scenarios add streams and run."""
+    """hop0 below one contender; scenarios add streams and run.
+
+    Options are those of cake; tbf has its own, always the same.
+    """
 
     def __init__(self, contender):
         self.contender = contender
         self.hop = None
 
-    def prepare(self, rate, queues, options=""):
-        """A fresh device of so many queues, shaped to rate."""
-        from hop import Hop
-
+    def prepare(self, rate, queues, options="", contender=None):
+        """A fresh device of so many queues, shaped to rate (by another contender)."""
         if self.hop and self.hop.queues != queues:
             self.hop.remove()
             self.hop = None
         if not self.hop:
             self.hop = Hop(queues)
         self.hop.clear()
-        install(self.contender, rate, queues, options)
+        install(contender or self.contender, rate, queues, self.options(options))
         return self.hop
+
+    def options(self, options=""):
+        """What the contender understands."""
+        return TBF if "tbf" in self.contender else options
+
+    def change(self, rate):
+        """Give one of the qdiscs, and so the group, another rate in bit/s."""
+        line = contender_lines(NAME, self.contender, rate, 1, self.options())[-1]
+        tc("qdisc change " + line.removeprefix("qdisc replace ").removeprefix("qdisc add "))
 
     def close(self):
         """Remove the device."""
@@ -85,7 +90,7 @@ class Bed:
 
 # -------------------------------------------------------------- scenarios
 
-def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=1514, options=""):
+def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=FRAME, options=""):
     """Every queue always has packets."""
     hop = bed.prepare(rate, queues, options)
     for q in range(queues):
@@ -123,33 +128,28 @@ def zipf(total, count):
     return [total * w / sum(weights) for w in weights]
 
 
+UNEVEN = {  # name: (rate bit/s, the load of each queue, as for Hop.stream())
+    "80/20": (10e9, [paced(8e9), paced(2e9)]),
+    "16 of 24 double": (20e9, [paced(25e9 / 40 * (2 if q < 16 else 1)) for q in range(24)]),
+    "elephant + 39 mice": (5e9, [paced(10e9)] + [paced(5e3 * 64 * 8, size=64)] * 39),
+    "zipf": (10e9, [paced(r) for r in zipf(15e9, 40)]),
+    "zipf on/off": (10e9, [
+        paced(r) if q % 2 == 0 else paced(2 * r, on=2e-3, off=2e-3, start=q * 1e-4)
+        for q, r in enumerate(zipf(17e9, 40))]),
+    "39 light": (10e9, [{}] + [paced(1e3 * FRAME * 8, start=q * 1e-5) for q in range(39)]),
+    "bursts": (10e9, [{}] + [
+        paced(3e9, on=300e-6, off=700e-6, start=q * 1e-4) for q in range(8)]),
+    "45/45/10": (10e9, [{}, {}, paced(1e9)]),
+}
+
+
 def uneven(bed, name):
-    """The loads whose sum exceeds the rate, though not in every queue."""
-    if name == "80/20":
-        return offered(bed, 10e9, [paced(8e9), paced(2e9)])
-    if name == "16 of 24 double":
-        return offered(bed, 20e9, [paced(25e9 / 40 * (2 if q < 16 else 1))
-                                   for q in range(24)])
-    if name == "elephant + 39 mice":
-        return offered(bed, 5e9, [paced(10e9)] + [paced(5e3 * 64 * 8, size=64)] * 39)
-    if name == "zipf":
-        return offered(bed, 10e9, [paced(r) for r in zipf(15e9, 40)])
-    if name == "zipf on/off":
-        return offered(bed, 10e9, [
-            paced(r) if q % 2 == 0 else paced(2 * r, on=2e-3, off=2e-3, start=q * 1e-4)
-            for q, r in enumerate(zipf(17e9, 40))])
-    if name == "39 light":
-        return offered(bed, 10e9, [{}] + [paced(1e3 * 1514 * 8, start=q * 1e-5)
-                                          for q in range(39)])
-    if name == "bursts":
-        return offered(bed, 10e9, [{}] + [
-            paced(3e9, on=300e-6, off=700e-6, start=q * 1e-4) for q in range(8)])
+    """The loads of UNEVEN: queues that differ in what they are offered."""
+    got = offered(bed, *UNEVEN[name])
     if name == "45/45/10":
-        got = offered(bed, 10e9, [{}, {}, paced(1e9)])
         got["off"] = max(abs(b / 10e9 * 100 - want)
                          for b, want in zip(got["queues"], (45, 45, 10)))
-        return got
-    raise KeyError(name)
+    return got
 
 
 def switch(bed, rate, start=4, end=40, stagger=0.0):
@@ -182,7 +182,7 @@ def sparse(bed, rate):
     seconds = 2 if rate < 1e9 else 1
     got = offered(bed, rate, [paced(997 * 64 * 8, size=64)] + [{}] * 39,
                   seconds=seconds, settle=0.3)
-    return {"frames": got["wait"][0] / (1514 * 8 / rate), "wait": got["wait"][0],
+    return {"frames": got["wait"][0] / (FRAME * 8 / rate), "wait": got["wait"][0],
             "deviation": got["deviation"]}
 
 
@@ -212,11 +212,39 @@ def tins(bed, queues, mode="diffserv4"):
     hop = bed.prepare(rate, max(queues, 2), mode)
     for q in range(queues):
         hop.stream(q)
-        hop.stream(q, tos=0xb8)
+        hop.stream(q, tos=EF)
     hop.meter(rate, from_s=0.5)
     got = hop.run(2.5)
     best = sum(s["bytes"] for s in got["streams"] if s["tos"] == 0)
     return {"best_effort": 100 * best / got["bytes"], "deviation": deviation(got, rate)}
+
+
+def spread(bed, count, rate=2350e6):
+    """Best effort saturated on four queues, EF on count of them: what EF gets, %."""
+    hop = bed.prepare(rate, 4, "diffserv4")
+    for q in range(4):
+        hop.stream(q)
+    for q in range(count):
+        hop.stream(q, tos=EF)
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(1.5)
+    return {"ef": 100 * sum(s["bytes"] for s in got["streams"][4:]) / got["bytes"],
+            "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+
+
+def beside(bed, rate=2350e6):
+    """A best effort flow of 20 Mbit/s on the queue of a greedy EF flow, all queues busy:
+    the wait, with that at the next hop, and the same below cake at the root."""
+    figures = {}
+    for key, contender in (("p99", None), ("root_p99", "cake")):
+        hop = bed.prepare(rate, 4, "diffserv4", contender)
+        hop.stream(0, mode="paced", rate=20e6, size=300, src=9)
+        hop.stream(0, tos=EF)
+        for q in range(4):
+            hop.stream(q)
+        hop.meter(rate, from_s=0.5)
+        figures[key] = hop.run(1.5)["streams"][0]["total"]["p99"]
+    return {**figures, "of_root": figures["p99"] / figures["root_p99"]}
 
 
 def gso(bed, options, size=64000):
@@ -260,14 +288,14 @@ def disturbed(bed, what):
         for number in itertools.count():
             if done.is_set():
                 return
-            tc(f"qdisc change dev hop0 root cake_mq bandwidth {1 + number % 2}gbit")
+            bed.change((1 + number % 2) * 1e9)
             time.sleep(0.001)
 
     def flap():
         time.sleep(0.1)  # hop0 does not start a run while it is down
         for _ in range(30):
             for state, pause in (("down", 0.003), ("up", 0.012)):
-                subprocess.run(["ip", "link", "set", "hop0", state], check=True)
+                command("ip", "link", "set", NAME, state)
                 time.sleep(pause)
 
     for q in range(8):
@@ -288,9 +316,7 @@ SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
                        (20e9, 1, 0.2), (100e9, 1, 0.1))},
-    **{name: (uneven, {"name": name}) for name in (
-        "80/20", "16 of 24 double", "elephant + 39 mice", "zipf", "zipf on/off",
-        "39 light", "bursts", "45/45/10")},
+    **{name: (uneven, {"name": name}) for name in UNEVEN},
     **{f"switch {r / 1e9:g}": (switch, {"rate": r}) for r in (2e9, 8e9, 15e9)},
     **{f"stagger {r / 1e9:g}": (switch, {"rate": r, "stagger": 1e-3})
        for r in (2e9, 8e9, 15e9)},
@@ -302,6 +328,8 @@ SCENARIOS = {
     **{f"tins {n}": (tins, {"queues": n}) for n in (1, 2, 4, 40)},
     **{f"writes {n}": (saturated, {"rate": 10e9, "queues": n, "seconds": 0.4})
        for n in (4, 256)},
+    **{f"spread {n}": (spread, {"count": n}) for n in (1, 2, 3, 4)},
+    "beside": (beside, {}),
     "gso split": (gso, {"options": "split-gso"}),
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
@@ -311,11 +339,11 @@ SCENARIOS = {
 
 
 def guest(spec):
-    """Run the scenarios of a spec; one JSON object a line. Runs in the guest."""
+    """Run the scenarios of a spec, yield the row of each. Runs in the guest."""
     bed = Bed(spec["contender"])
     for name in spec["scenarios"]:
         run, args = SCENARIOS[name]
-        print(json.dumps({"scenario": name, **run(bed, **args)}), flush=True)
+        yield {"scenario": name, **run(bed, **args)}
     bed.close()
 
 
@@ -337,22 +365,22 @@ class Row:
         self.bounds = bound if isinstance(bound, tuple) else (bound,) * len(cells)
         self.at_least = at_least
 
-    def value(self, label, figures):
-        """A cell in the unit shown; None where a kernel does not have it."""
+    def value(self, label, figures, contender=""):
+        """A cell in the unit shown; None where a kernel or contender does not have it."""
         name, key = self.cells[label]
-        found = figures.get(name, {}).get(key)
+        found = figures.get(contender + name, {}).get(key)
         return None if found is None else found * self.scale
 
-    def text(self, label, figures):
+    def text(self, label, figures, contender=""):
         """A cell as it is printed."""
-        value = self.value(label, figures)
+        value = self.value(label, figures, contender)
         if value is None or value == float("inf"):
             return "-"
         return self.form.format(value)
 
-    def good(self, label, bound, figures):
+    def good(self, label, bound, figures, contender=""):
         """Is a cell within its bound?"""
-        value = self.value(label, figures)
+        value = self.value(label, figures, contender)
         if bound is None or value is None:
             return bound is None
         return value >= bound if self.at_least else abs(value) <= bound
@@ -411,6 +439,13 @@ def build_rows():
         Row("diffserv4, best effort and EF saturated: off 75/25 by, %",
             several([f"tins {n}" for n in (1, 2, 4, 40)], "off", "number of queues: {}"), 2,
             form="{:.2f}"),
+        Row("EF on some of 4 queues, best effort on all: EF gets, % (25)",
+            several([f"spread {n}" for n in (1, 2, 3, 4)], "ef_off", "on {}: off by"), 0.75,
+            form="{:.2f}"),
+        Row("best effort on the queue of a greedy EF flow: p99 wait",
+            {"us, with that at the next hop": ("beside", "p99"),
+             "times that below cake at the root": ("beside", "of_root")}, (None, 2),
+            form="{:.2f}"),
         Row("64 KB GSO on 4 queues, 5 Gbit: off by, %",
             several(["gso split", "gso whole"], "deviation"), 0.01),
         Row("the same: the next hop has to queue, KB",
@@ -439,19 +474,37 @@ def build_rows():
             {"1 Gbit, fastest of 5 starts": ("lone", "fastest_ms"),
              "1 Gbit, slowest of 5 starts": ("lone", "slowest_ms")}, (100, None),
             form="{:.0f}"),
-        Row("one CS5 flow on one of 4 queues, 2350 Mbit diffserv4: Mbit",
-            {"TCP": ("cs5 tcp", "priority_bps"), "UDP": ("cs5 udp", "priority_bps")},
+        Row("one priority flow on one of 4 queues, 2350 Mbit: Mbit",
+            {f"{label}, {kind.upper()}": (f"{name} {kind}", "priority_bps")
+             for name, (label, _) in PRIORITY.items() for kind in ("tcp", "udp")},
             None, 1e-6, "{:.0f}"),
-        Row("mq + cake shared: off the rate by, %",
-            {"8 + 2 Gbit": ("shared 80/20", "deviation"),
-             "40 saturated, 10 Gbit": ("shared saturated 10", "deviation")}, (0.01, 0.005)),
-        Row("the same: 4 queues become 40, KB",
-            {"8 Gbit": ("shared switch 8", "excess")}, 8, **size),
+        Row("the same: of what it gets below cake at the root, %",
+            {f"{label}, {kind.upper()}": (f"{name} {kind}", "of_root")
+             for name, (label, _) in PRIORITY.items() for kind in ("tcp", "udp")},
+            97, form="{:.1f}", at_least=True),
+        *(row for contender, few in ALSO.items() for row in (
+            Row(f"{contender}: off the rate by, %",
+                {"8 + 2 Gbit": (f"{contender}: 80/20", "deviation"),
+                 "40 saturated, 10 Gbit": (f"{contender}: saturated 10", "deviation")},
+                few["bounds"]),
+            Row("the same: 4 queues become 40, KB",
+                {"8 Gbit": (f"{contender}: switch 8", "excess")}, few["excess"], **size))),
     ]
 
 
+PRIORITY = {  # scenario: (label, what of tcp.priority() it changes)
+    "cs5": ("CS5, diffserv4", {}),
+    "cs5-8": ("CS5, diffserv8", {"options": "diffserv8"}),
+    # where CS5 is best effort
+    "ef-3": ("EF, diffserv3", {"options": "diffserv3", "tos": EF}),
+}
+ALSO = {  # contenders that make up the same group by other means: bounds of some figures
+    "mq + cake shared": {"bounds": (0.01, 0.005), "excess": 8},
+    "mqprio + cake shared": {"bounds": (0.01, 0.005), "excess": 8},
+    "mq + tbf shared": {"bounds": (0.25, 0.25), "excess": 8 + 16},  # with its burst
+}
+ALSO_RUN = ("80/20", "saturated 10", "switch 8")
 ROWS = build_rows()
-SHARED = ("80/20", "saturated 10", "switch 8")  # also with mq + cake shared
 
 
 def tcp_cases():
@@ -466,15 +519,18 @@ def tcp_cases():
             ((500_000, 300), (503_000, 300), (511_000, 310), (507_000, 290), (505_000, 305))):
         cases[f"lone {number}"] = tcp.lone("cake_mq", settle_us=settle, stagger_us=stagger,
                                            length_us=250_000)
-    cases["cs5 tcp"] = tcp.priority("cake_mq")
-    cases["cs5 udp"] = tcp.priority("cake_mq", "udp")
+    for name, (_, what) in PRIORITY.items():
+        for kind in ("tcp", "udp"):
+            cases[f"{name} {kind}"] = tcp.priority("cake_mq", kind, **what)
+            cases[f"root {name} {kind}"] = tcp.priority("cake", kind, **what)
     return cases
 
 
-def measure(which, patterns=(), on_row=None):
+def measure(which, patterns=(), on_row=None, everything=False):
     """{scenario: figures} of one kernel, two guests at a time.
 
-    patterns: only scenarios whose name contains one of these, if any.
+    patterns: only scenarios whose name contains one of these, if any. everything: run
+    all scenarios with all contenders.
     """
     ko = kernel.module(which)
     allowed = STOCK_SPLAT if which == "base" else ()
@@ -491,32 +547,20 @@ def measure(which, patterns=(), on_row=None):
             on_row(name, row, time.monotonic() - start)
 
     def load(job, contender, names):
-        names = [n for n in names if wanted(n)]
-        label = "shared " if contender != "cake_mq" else ""
-
-        def line(text):
-            row = json.loads(text)
-            keep(label + row.pop("scenario"), row)
-
-        spec = {"contender": contender, "scenarios": names}
-        if not names:
-            return
-        run = boot(
-            BUILD / folder / "linux", f"scenarios-{which}-{job}",
-            '"$PYTHON" -B "$LAB/scenarios.py" "$SPEC" >/run/job/progress', virtual=True,
-            timeout=900, on_line=line,
-            env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
-                 "HOP_KO": str(ko)})
-        if run.complaint(allowed):
-            raise Die(run.complaint(allowed))
+        label = f"{contender}: " if contender != "cake_mq" else ""
+        names = [n for n in names if wanted(label + n)]
+        if names:
+            boot_script(folder, f"scenarios-{which}-{job}", "scenarios",
+                        {"contender": contender, "scenarios": names}, hop=ko,
+                        allowed=allowed, virtual=True, timeout=900,
+                        on_row=lambda row: keep(label + row.pop("scenario"), row))
 
     def flows(job, cases):
         names = [n for n in cases if wanted(n)]
-        if not names:
-            return
         rest = iter(names)
-        tcp.run(folder, f"scenarios-{which}-{job}", [cases[n] for n in names],
-                lambda row: keep(next(rest), row), allowed=allowed)
+        if names:
+            tcp.run(folder, f"scenarios-{which}-{job}", [cases[n] for n in names],
+                    lambda row: keep(next(rest), row), allowed=allowed)
 
     cases = tcp_cases()
     names = list(SCENARIOS)
@@ -525,7 +569,9 @@ def measure(which, patterns=(), on_row=None):
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
     if which != "base":
-        jobs.append((load, ("shared", "mq + cake shared", list(SHARED))))
+        jobs += [(load, (f"also{number}", contender, names if everything else ALSO_RUN))
+                 for number, contender in enumerate(ALSO)
+                 if which == "patched" or "tbf" not in contender]
     with ThreadPoolExecutor(2) as pool:
         for job in [pool.submit(function, *args) for function, args in jobs]:
             job.result()
@@ -542,11 +588,16 @@ def derive(figures):
                            "all_ms": lone}
     for name, row in figures.items():
         for key in ("groups", "options", "echo", "probes", "warm_us", "window_us", "qdisc",
-                    "scenario", "host_s"):
+                    "scenario"):
             row.pop(key, None)
-        if name.startswith("tins "):
+        bare = name.rpartition(": ")[2]
+        if bare.startswith("tins "):
             row["off"] = row["best_effort"] - 75
-        if name == "fill" and "writes" in row:
+        if bare.startswith("spread "):
+            row["ef_off"] = row["ef"] - 25
+        if f"root {name}" in figures:
+            row["of_root"] = 100 * row["priority_bps"] / figures[f"root {name}"]["priority_bps"]
+        if bare == "fill" and "writes" in row:
             row["writes_per_packet"] = row["writes"] / row["packets"]
 
 
@@ -561,6 +612,28 @@ def table(results):
                 f"{row.text(label, results.get(which, {})):>12}" for which in COLUMNS)
                 + f"{told:>12}")
     return [line.rstrip() for line in lines]
+
+
+def also_table(figures):
+    """(lines of text, what is wrong): all scenarios with each contender in turn."""
+    wide = max(map(len, ALSO)) + 2
+    lines = [f"{'':<42}{'cake_mq':>12}" + "".join(f"{c:>{wide}}" for c in ALSO)]
+    wrong = []
+    for row in ROWS:
+        there = [label for label in row.cells if any(
+            row.value(label, figures, f"{c}: ") is not None for c in ALSO)]
+        lines += [row.title] * bool(there)
+        for label in there:
+            lines.append(f"    {label:<38}{row.text(label, figures):>12}" + "".join(
+                f"{row.text(label, figures, f'{c}: '):>{wide}}" for c in ALSO))
+        for label, bound in zip(row.cells, row.bounds):
+            for c in ALSO:
+                if "tbf" in c:  # whose users were promised the rate, and no more
+                    bound = 0.25 if row.cells[label][1] == "deviation" else None
+                if label in there and not row.good(label, bound, figures, f"{c}: "):
+                    wrong.append(f"{c}: {row.title}, {label}: "
+                                 f"{row.text(label, figures, f'{c}: ')}, bound {bound:g}")
+    return lines, wrong
 
 
 def stored():
@@ -582,18 +655,25 @@ def compare():
         kernel.build(which)
         say(f"the scenarios on kernel '{which}' (about 90 s)")
         store({**stored(), which: measure(which)})
+    say("all scenarios with all that share a rate (about 5 min)")
+    figures = measure("patched", everything=True)
+    store({**stored(), "everything": figures})
+    lines, wrong = also_table(figures)
+    print("\n".join(["", *lines]))
+    if wrong:
+        raise Die(f"{len(wrong)} figures are out of their bounds: " + "; ".join(wrong))
 
 
 def main():
     """Measure the patched kernel, print the table, judge it."""
     results = stored()
+    count = len(SCENARIOS) + len(tcp_cases()) + len(ALSO) * len(ALSO_RUN)
     done = []
 
     def progress(_name, _row, _seconds):
         done.append(1)
         if sys.stdout.isatty():
-            print(f"\r{len(done)} of {len(SCENARIOS) + len(tcp_cases()) + len(SHARED)} loads",
-                  end="", flush=True)
+            print(f"\r{len(done)} of {count} loads", end="", flush=True)
 
     say("loads that hurt, in virtual time on real kernel code (about 90 s)")
     results["patched"] = measure("patched", on_row=progress)
@@ -613,9 +693,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        guest(json.loads(sys.argv[1]))
-    elif sys.argv[1:2] == ["raw"]:  # raw KERNEL [PATTERN ...]: a look at some figures
+    if sys.argv[1:2] == ["raw"]:  # raw KERNEL [PATTERN ...]: a look at some figures
         guard(lambda: measure(sys.argv[2], sys.argv[3:], lambda name, row, s: print(
             f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True)))
     else:

@@ -13,18 +13,20 @@ a run says nothing about the bound and is repeated; results/smp.json counts them
 """
 
 import json
-import os
-import subprocess
-import sys
+import math
+import re
 import threading
 
 import kernel
-from boot import STOCK_SPLAT, boot
-from common import BUILD, ROOT, Die, guard
+from boot import STOCK_SPLAT, run_script
+from common import ROOT, Die, guard
+from hop import NAME, Hop
+from scenarios import install, shared_writes
+from traffic import FRAME, tc
 
 RESULTS = ROOT / "results" / "smp.json"
-HORIZON = 1e-3  # s, as in include/net/sch_rate_group.h, like the next ones
-QUANTUM, AHEAD, BURST, TAB = 12288, 4096, 1514, 3072  # bytes
+HEADER = ROOT / "include/net/sch_rate_group.h"
+UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
 
 BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes)
@@ -47,18 +49,26 @@ SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
 }
 
 
+def constant(name):
+    """RATE_GROUP_<name> of the kernel's header, a product, in bytes or ns."""
+    found = re.search(rf"#define RATE_GROUP_{name}\s+\(?(\w+(?: \* \w+)*)",
+                      HEADER.read_text())
+    if not found:
+        raise Die(f"{HEADER} does not define RATE_GROUP_{name}; correct bound() in "
+                  "lab/smp.py")
+    return math.prod(UNITS.get(factor) or int(factor.rstrip("U"))
+                     for factor in found[1].split(" * "))
+
+
 def bound(rate, queues):
     """Most that any window may exceed rate * t by, bytes."""
-    return rate / 8 * HORIZON + 2 * AHEAD + BURST + queues * (QUANTUM + TAB + 1514)
+    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + constant("BURST")
+            + queues * (constant("QUANTUM") + constant("TAB") + FRAME))
 
 
-def hold(spec):
+def hold(case):
     """One line of the first table. Runs in the guest."""
-    from hop import Hop
-    from scenarios import install, shared_writes
-    from traffic import tc
-
-    rate, queues, faults, changes = BOUNDS[spec["case"]]
+    rate, queues, faults, changes = BOUNDS[case]
     hop = Hop(queues)
     install("cake_mq", rate, queues)
     for q in range(queues):
@@ -71,7 +81,7 @@ def hold(spec):
     def change():
         while not stop.is_set():
             for r in (500e6, 1e9):
-                tc(f"qdisc change dev hop0 root cake_mq bandwidth {r:.0f}bit")
+                tc(f"qdisc change dev {NAME} root cake_mq bandwidth {r:.0f}bit")
                 count[0] += 1
 
     changer = threading.Thread(target=change)
@@ -89,12 +99,9 @@ def hold(spec):
     return row
 
 
-def speed(spec):
+def speed(case):
     """One line of the second table: packets per second of one CPU and of two."""
-    from hop import Hop
-    from scenarios import install, shared_writes
-
-    rate, size = SPEEDS[spec["case"]]
+    rate, size = SPEEDS[case]
     row = {}
     for cpus in (1, 2):
         hop = Hop(2)
@@ -112,39 +119,31 @@ def speed(spec):
 
 
 def guest(spec):
-    """Measure one case. Runs in the guest."""
-    for queue in range(2):  # TX queue q is for CPU q
-        path = f"/sys/class/net/hop0/queues/tx-{queue}/xps_cpus"
-        if os.path.exists(path):
-            subprocess.run(["sh", "-c", f"echo {1 << queue} > {path}"], check=False)
+    """Measure one case, yield its row. Runs in the guest."""
     run = hold if spec["kind"] == "bound" else speed
-    print(json.dumps(run(spec)))
+    yield {"case": spec["case"], **run(spec["case"])}
 
 
-def once(which, kind, case):
+def once(which, hop, kind, case):
     """One case in a boot of its own; its row, or None if a CPU stood still."""
-    spec = {"kind": kind, "case": case}
-    run = boot(
-        BUILD / kernel.KERNELS[which][1] / "linux", f"smp-{which}",
-        '"$PYTHON" -B "$LAB/smp.py" "$SPEC" >/run/job/out', cpus=2, timeout=60,
-        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(spec),
-             "HOP_KO": str(BUILD / f"hop-{which}" / "hop.ko")})
+    rows, run = run_script(kernel.KERNELS[which][1], f"smp-{which}", "smp",
+                           {"kind": kind, "case": case}, hop=hop, cpus=2, timeout=60)
     if "detected stall" in run.console or "lab: no end after" in run.console:
         return None
-    complaint = run.complaint(STOCK_SPLAT if which.endswith("base") else ())
-    if complaint:
-        raise Die(complaint)
-    with open(os.path.join(run.job, "out"), encoding="ascii") as file:
-        row = {"case": case, **json.load(file)}
+    run.judge(STOCK_SPLAT if which.endswith("base") else ())
+    row, = rows
     if kind == "bound" and row["bps"] < 0.4 * BOUNDS[case][0]:
         return None
     return row
 
 
-def measure(which, kind, case):
-    """One case, repeated while a CPU of the guest stands still."""
+def measure(which, hop, kind, case):
+    """One case, repeated while a CPU of the guest stands still.
+
+    hop: path of the hop module for the kernel `which`.
+    """
     for stood_still in range(TRIES):
-        row = once(which, kind, case)
+        row = once(which, hop, kind, case)
         if row:
             return {**row, "stood_still": stood_still}
     raise Die(f"in {TRIES} runs of '{case}' on {which} a CPU of the guest stood still; "
@@ -153,16 +152,18 @@ def measure(which, kind, case):
 
 def main():
     """Measure both tables, print and write them, judge the first."""
+    kernels = []
     for which in ("smp-patched", "smp-base"):
         kernel.build(which)
-        kernel.module(which)
+        kernels.append((which, kernel.module(which)))
+    patched, stock = kernels
     bounds, speeds, failed = [], [], []
     print(f"{'two CPUs, real time':<60}{'excess, B':>12}{'bound, B':>12}{'stock, B':>12}"
           f"{'stalls':>8}{'stops':>7}{'changes':>8}")
     for case, (rate, queues, _, _) in BOUNDS.items():
-        row = measure("smp-patched", "bound", case)
+        row = measure(*patched, "bound", case)
         row["bound"] = bound(rate, queues)
-        row["stock"] = measure("smp-base", "bound", case)["excess"]
+        row["stock"] = measure(*stock, "bound", case)["excess"]
         bounds.append(row)
         if row["excess"] > row["bound"]:
             failed.append(case)
@@ -171,8 +172,8 @@ def main():
     print(f"\n{'packets per second':<32}{'1 CPU':>10}{'2 CPUs':>10}{'ratio':>7}"
           f"{'stock: 1':>10}{'2 CPUs':>10}{'ratio':>7}{'writes/packet':>14}{'writes/s':>10}")
     for case in SPEEDS:
-        row = measure("smp-patched", "speed", case)
-        row["stock"] = measure("smp-base", "speed", case)
+        row = measure(*patched, "speed", case)
+        row["stock"] = measure(*stock, "speed", case)
         speeds.append(row)
         print(f"{case:<32}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
               f"{row['pps_2'] / row['pps_1']:>7.2f}{row['stock']['pps_1']:>10.0f}"
@@ -187,7 +188,4 @@ def main():
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        guest(json.loads(sys.argv[1]))
-    else:
-        guard(main)
+    guard(main)

@@ -8,24 +8,19 @@ back has a delay of rtt_us and no limit. Segmentation is off, so that the shaper
 sees frames of 1514 bytes. lab/flows.c drives both ends.
 
 On the host, run() boots a kernel and measures a list of cases; echo(), lone()
-and priority() make cases. From the command line:
-
-    tcp.py [um|um-base|folder of a kernel] [case number...]
+and priority() make cases. scenarios.tcp_cases() has those of the table, and
+"scenarios.py raw KERNEL echo lone cs5" measures just them.
 
 Where code takes no time, what is measured is what the shaper does with time: no
 CPU cost is in it.
 """
 
 import json
-import os
-import subprocess
-import sys
-import time
 
-from boot import STOCK_SPLAT, boot
-from common import BUILD, ROOT, Die, guard, run as run_command
+from boot import boot_script
+from common import BUILD, ROOT, run as run_command
+from traffic import FRAME, command, contender_lines, tc
 
-FRAME = 1514  # bytes, as the shaper counts a full-size frame
 SEGMENT = 1448  # bytes of TCP payload in it
 CS5 = 40 << 2  # as TOS byte
 CALM = 50_000  # us before the first flow: there the echo has the path for itself
@@ -57,9 +52,8 @@ def case(scenario, qdisc, queues, rate_bps, flows, warm_us, window_us, options="
     """What run() measures: a shaper, its load, and how long to look.
 
     scenario: "echo", "lone", "priority" or any other name, for which there is
-    no summary. qdisc: "cake", "cake_mq", "mq + cake", "mq + cake shared" or
-    another root qdisc that takes bandwidth. queues: TX queues of r1, at least
-    2. options: more of tc's words for the qdisc. flows: list of group().
+    no summary. qdisc: a contender as for traffic.contender_lines(). queues: TX
+    queues of r1, at least 2. options: more of tc's words. flows: list of group().
     rtt_us: the delay of the way back. next_hop_bps: rate of the FIFO behind
     the shaper, 0: there is none. probe_us: time between two UDP echo requests
     of one flow, 0: none; probes: such flows, spread over the queues, at most
@@ -104,18 +98,19 @@ def lone(qdisc, queues=32, rate_bps=1e9, each=4, settle_us=500_000,
 
 
 def priority(qdisc, kind="tcp", queues=4, rate_bps=2350e6, flows=16,
-             warm_us=400_000, window_us=300_000, stagger_us=300, rtt_us=5_000, **more):
-    """One CS5 flow on the first queue beside best effort TCP on all, diffserv4.
+             warm_us=400_000, window_us=300_000, stagger_us=300, rtt_us=5_000, tos=CS5,
+             **more):
+    """One priority flow on the first queue beside best effort TCP on all, diffserv4.
 
     rtt_us is short because a single TCP flow that lost a packet at 20 ms takes some
     4 s to fill a share of this size again: that would measure TCP alone.
-    kind: of the CS5 flow, "tcp" or "udp" (1 Gbit/s offered). more: as for
-    case(). In the row: priority_bps and best_effort_bps, payload for TCP and
+    kind: of the priority flow, "tcp" or "udp" (1 Gbit/s offered); tos: its TOS
+    byte. more: as for case(). In the row: priority_bps and best_effort_bps, payload for TCP and
     frames for UDP, which is what its rate limit counts.
     """
     groups = [
         group("best effort", flows, queues, stagger_us=stagger_us),
-        group("priority", 1, 1, kind=kind, tos=CS5,
+        group("priority", 1, 1, kind=kind, tos=tos,
               rate_bps=1e9 if kind == "udp" else 0),
     ]
     return case("priority", qdisc, queues, rate_bps, groups, warm_us, window_us,
@@ -132,13 +127,11 @@ def flows_binary():
     return binary
 
 
-def run(kernel, name, cases, on_row=None, allowed=(), timeout=600):
+def run(kernel, name, cases, on_row=None, allowed=()):
     """Boot a kernel, measure cases in it, return their rows in that order.
 
-    kernel: its folder, below build/ or absolute. name: of the job, see boot();
-    two runs at the same time need two names. on_row: called with each row as
-    it comes. allowed: known splats, as for boot.splats(). timeout: host
-    seconds for all. A row is its case without flows, and:
+    The other arguments are those of boot_script(). A row is its case without
+    flows, and:
 
     groups    one dict per group: name, kind, flows; bps, min_bps, max_bps and
               jain of the flows' payload in the window; retransmissions since
@@ -146,7 +139,6 @@ def run(kernel, name, cases, on_row=None, allowed=(), timeout=600):
               the start of the group on, if asked for
     echo      base_us: the shortest echo; count, lost; min_us, p50_us, p99_us
               and max_us of the window above base_us
-    host_s    host seconds of the case, those of the first with the boot
     and what echo(), lone() or priority() say.
 
     A run comes out again to within 0.5 % of rates (1 % at 5 Gbit), 5 % of the
@@ -156,23 +148,8 @@ def run(kernel, name, cases, on_row=None, allowed=(), timeout=600):
     or does not know.
     """
     flows_binary()
-    rows, last = [], [time.monotonic()]
-
-    def line(text):
-        then, last[0] = last[0], time.monotonic()
-        rows.append({**json.loads(text), "host_s": round(last[0] - then, 1)})
-        if on_row:
-            on_row(rows[-1])
-
-    done = boot(
-        BUILD / kernel / "linux", name,
-        '"$PYTHON" -B "$LAB/tcp.py" --guest "$SPEC" >/run/job/progress',
-        env={"PYTHON": os.path.realpath(sys.executable), "SPEC": json.dumps(cases)},
-        virtual=True, timeout=timeout, on_line=line,
-    )
-    if done.complaint(allowed):
-        raise Die(done.complaint(allowed))
-    return rows
+    return boot_script(kernel, name, "tcp", cases, allowed=allowed, on_row=on_row,
+                       virtual=True)[0]
 
 
 def summary(row):
@@ -198,18 +175,6 @@ def summary(row):
 
 
 # ------------------------------------------------- guest: the bed, one case
-
-def command(*words, text=None):
-    """Run a command with text as its input, return its standard output.
-
-    RuntimeError with its message if it fails.
-    """
-    done = subprocess.run(words, input=text, capture_output=True, text=True,
-                          check=False)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}\n{text or ''}")
-    return done.stdout
-
 
 def build_bed(queues, next_hop_bps, rtt_us):
     """Make the namespaces and links; return the names and the server's address."""
@@ -244,11 +209,9 @@ echo 1 >tcp_no_metrics_save
 echo 4096 131072 33554432 >tcp_rmem
 echo 4096 65536 33554432 >tcp_wmem
 for dev in {devices}; do ethtool -K $dev tso off gso off gro off; done""")
-    command("tc", "-n", "s", "qdisc", "replace", "dev", "s0", "root", "netem",
-            "delay", f"{rtt_us}us", "limit", "1000000")
+    tc(f"-n s qdisc replace dev s0 root netem delay {rtt_us}us limit 1000000")
     if next_hop_bps:
-        command("tc", "-n", "h", "qdisc", "replace", "dev", "h1", "root", "netem",
-                "rate", f"{next_hop_bps:.0f}bit", "limit", "1000000")
+        tc(f"-n h qdisc replace dev h1 root netem rate {next_hop_bps:.0f}bit limit 1000000")
     return names, f"10.0.{len(names) - 1}.2"
 
 
@@ -259,23 +222,14 @@ def port_mask(queues):
 
 def shape(qdisc, queues, rate_bps, options):
     """Put the shaper on r1 and map source ports to its queues."""
-    bandwidth = f"bandwidth {rate_bps:.0f}bit {options}"
-    words = qdisc.replace("+", " ").split()
-    lines = []
-    if words[0] == "mq":
-        child = f"{words[1]} {bandwidth} {' '.join(words[2:])}"
-        lines.append("qdisc replace dev r1 root handle 1: mq")
-        lines += [f"qdisc add dev r1 parent 1:{q:x} {child}"
-                  for q in range(1, queues + 1)]
-    else:
-        lines.append(f"qdisc replace dev r1 root handle 1: {qdisc} {bandwidth}")
+    lines = contender_lines("r1", qdisc, rate_bps, queues, options)
     lines.append("qdisc add dev r1 clsact")
     lines += [f"filter add dev r1 egress protocol ip prio 1 u32 match ip sport {q} "
               f"{port_mask(queues):#06x} action skbedit queue_mapping {q}"
               for q in range(queues)]
-    command("tc", "-n", "r", "-batch", "-", text="\n".join(lines))
-    if "shared" in words:  # a kernel that does not know the option ignores it
-        shown = command("tc", "-n", "r", "qdisc", "show", "dev", "r1")
+    tc("-n r -batch -", "\n".join(lines))
+    if "shared" in qdisc.split():  # a kernel that does not know the option ignores it
+        shown = tc("-n r qdisc show dev r1")
         if shown.count(" shared ") != queues:
             raise RuntimeError(f"this kernel does not know '{qdisc}'")
 
@@ -298,7 +252,7 @@ def flows_arguments(spec):
 
 
 def guest(cases):
-    """Measure each case; one JSON object a line. Runs in the guest."""
+    """Measure each case, yield its row. Runs in the guest."""
     with open("/proc/sys/net/core/netdev_max_backlog", "w", encoding="ascii") as f:
         f.write("100000")
     for spec in cases:
@@ -310,50 +264,4 @@ def guest(cases):
             command("ip", "netns", "del", name)
         row = {key: value for key, value in spec.items() if key != "flows"}
         row.update(json.loads(result))
-        row.update(summary(row))
-        print(json.dumps(row), flush=True)
-
-
-# ------------------------------------------------------------ command line
-
-def standard(qdiscs):
-    """The cases of the table for some qdiscs: about 45 host seconds for each."""
-    cases = []
-    for qdisc in qdiscs:
-        many = (8,) if qdisc == "cake" else (4, 8, 32)
-        cases += [echo(qdisc, queues, 1e9) for queues in many]
-        cases += [
-            # a round over 64 flows takes 8 ms here: ask less often to stay sparse
-            echo(qdisc, 8, 100e6, warm_us=1_500_000, window_us=2_000_000,
-                 probe_us=9973, probes=8),
-            echo(qdisc, 8, 5e9, warm_us=300_000, window_us=200_000, probe_us=397),
-            echo(qdisc, 32, 1e9, next_hop_bps=1e9),
-            priority(qdisc),
-            priority(qdisc, "udp"),
-        ]
-        if qdisc != "cake":  # which divides by flows, not by queues
-            cases.append(lone(qdisc))
-    return cases
-
-
-def main():
-    """Measure the standard cases on a kernel and print them."""
-    words = sys.argv[1:] or ["um"]
-    stock = "base" in words[0]
-    cases = standard(["cake", "cake_mq"] + ([] if stock else ["mq + cake shared"]))
-    if words[1:]:
-        cases = [cases[int(word)] for word in words[1:]]
-
-    def show(row):
-        del row["groups"], row["options"], row["rtt_us"]
-        print(json.dumps(row), flush=True)
-
-    run(words[0], f"tcp-{os.path.basename(words[0])}", cases, show,
-        allowed=STOCK_SPLAT if stock else ())
-
-
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["--guest"]:
-        guest(json.loads(sys.argv[2]))
-    else:
-        guard(main)
+        yield {**row, **summary(row)}

@@ -24,6 +24,8 @@ GATES = (
     ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit.py",)),
     ("tdc", ("tdc.py",)),
+    ("YNL", ("ynl.py",)),
+    ("compat", ("compat.py",)),
     ("demo", ("demo.py",)),
     ("mutants", ("mutants.py",)),
     ("per patch", ("check.py",)),

@@ -12,24 +12,54 @@ import time
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
 
 
-def tc(args, check=True):
-    """Run tc, return its standard output; RuntimeError with its message if check."""
-    done = subprocess.run(
-        ["tc", *args.split()], capture_output=True, text=True, check=False
-    )
+PARENTS = {  # how to make a qdisc that has a child per TX queue
+    "mq": "mq",
+    "mqprio": f"mqprio num_tc 1 map {'0 ' * 16}queues {{queues}}@0 hw 0",
+}
+RATE_WORD = {"tbf": "rate"}  # what a qdisc calls its rate, if not bandwidth
+
+
+def command(*words, text=None, check=True):
+    """Run a command with text as its input, return its standard output.
+
+    RuntimeError with its message if it fails and check is set.
+    """
+    done = subprocess.run(words, input=text, capture_output=True, text=True,
+                          check=False)
     if done.returncode and check:
-        raise RuntimeError(f"tc {args}: {done.stderr.strip()}")
+        raise RuntimeError(
+            f"{' '.join(words)}: {done.stderr.strip()}\n{text or ''}".strip())
     return done.stdout
 
 
-def _write(path, text):
-    with open(path, "w") as f:
-        f.write(text)
+def tc(args, text=None, check=True):
+    """command() for tc, with its words in one string."""
+    return command("tc", *args.split(), text=text, check=check)
 
 
-def pktgen(target, command):
+def contender_lines(dev, contender, rate, queues, options=""):
+    """What tc -batch reads to put a contender on a device, as root 1:.
+
+    contender: a root qdisc ("cake"), or one per TX queue below mq or mqprio
+    ("mq + cake", "mq + cake shared"). rate: bit/s, of each qdisc. queues: that
+    get a qdisc, at most as many as the device has. options: more of tc's words.
+    """
+    parent, _, shaper = contender.rpartition(" + ")
+    kind, *words = shaper.split()
+    shaper = " ".join([kind, RATE_WORD.get(kind, "bandwidth"), f"{rate:.0f}bit", options,
+                       *words])
+    root = PARENTS[parent].format(queues=queues) if parent else shaper
+    lines = [f"qdisc replace dev {dev} root handle 1: {root}"]
+    if parent:
+        lines += [f"qdisc add dev {dev} parent 1:{q:x} {shaper}"
+                  for q in range(1, queues + 1)]
+    return lines
+
+
+def pktgen(target, line):
     """Give one command to a pktgen control file below /proc/net/pktgen."""
-    _write(f"/proc/net/pktgen/{target}", command)
+    with open(f"/proc/net/pktgen/{target}", "w", encoding="ascii") as f:
+        f.write(line)
 
 
 def tx_bytes(dev):
@@ -48,15 +78,13 @@ class Device:
     def __init__(self, queues):
         self.name = "d0"
         self.queues = queues
-        subprocess.run(
-            ["ip", "link", "add", self.name, "numtxqueues", str(queues + 1),
-             "type", "dummy"], check=True,
-        )
-        subprocess.run(["ip", "link", "set", self.name, "up"], check=True)
+        command("ip", "link", "add", self.name, "numtxqueues", str(queues + 1),
+                "type", "dummy")
+        command("ip", "link", "set", self.name, "up")
 
     def delete(self):
         """Remove the device; pktgen must have let go of it."""
-        subprocess.run(["ip", "link", "del", self.name], check=True)
+        command("ip", "link", "del", self.name)
 
     def offer(self, rates, size=FRAME):
         """Prepare one stream per driven queue; rates in bit/s, size in bytes."""
@@ -64,14 +92,14 @@ class Device:
         for q, rate in enumerate(rates):
             stream = f"{self.name}@{q}"
             pktgen("kpktgend_0", f"add_device {stream}")
-            for command in (
+            for line in (
                 "count 0", f"pkt_size {size}", "xmit_mode queue_xmit",
                 f"delay {max(1, round(size * 8e9 / rate))}",
                 f"dst 10.0.0.{q + 1}", "src_min 10.1.0.1",
                 "dst_mac 02:00:00:00:00:01",
                 f"queue_map_min {q + 1}", f"queue_map_max {q + 1}",
             ):
-                pktgen(stream, command)
+                pktgen(stream, line)
 
     def run(self, warm, seconds):
         """Send for warm + seconds, return (bit/s, active queues) of the last.

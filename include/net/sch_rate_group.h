@@ -19,6 +19,7 @@
 #define RATE_GROUP_HORIZON	NSEC_PER_MSEC
 #define RATE_GROUP_TAB		3072U		/* bytes */
 #define RATE_GROUP_WINDOW	18		/* 2^18 ns = 262 us */
+#define RATE_GROUP_MEASURE	512		/* windows, 134 ms */
 #define RATE_GROUP_FOREVER	BIT_ULL(36)	/* ns, 69 s */
 #define RATE_GROUP_MIN_RATE	64U		/* bytes/s */
 
@@ -34,6 +35,8 @@
  * @mtu: what a quantum is at least, bytes
  * @quantum: what a member reserves at a time, bytes
  * @quantum_max: the most that it may be, bytes
+ * @number: that the owner knows the group by
+ * @members: how many there are; 0: the group is not in use
  *
  * The first five are written once per slot by whoever reserves it, and twice
  * for a packet that goes ahead of its turn; the others with RTNL held, and
@@ -51,6 +54,8 @@ struct rate_group {
 	u32		mtu;
 	u32		quantum;
 	u32		quantum_max;
+	u32		number;
+	u32		members;
 };
 
 /**
@@ -59,6 +64,10 @@ struct rate_group {
  * @rate: copy of the group's, bytes/s
  * @mult: ns per byte, shifted left by @shift
  * @shift: see @mult
+ * @late: what a backlog may make up for, bytes, if that is more than usual
+ * @burst: what a new backlog may make up for, bytes: how much a group that was
+ *	idle may send at once
+ * @backdate: the same, ns
  * @slack: how early a packet may go, ns
  * @horizon: how much unused time a backlog may make up for, ns
  * @frac: what is left of a ns, in units of 2^-@shift ns
@@ -71,6 +80,9 @@ struct rate_group {
  * @unpaid_since: when the first of them went, ns
  * @window: number of the current window of recent traffic
  * @bytes: sent in that window
+ * @measured: number of the window in which @share was measured
+ * @sent: since then, bytes
+ * @share: what the member sent before that, bytes/s
  * @tab: bytes that may be sent before they are reserved
  * @tab_end: when that permission ends, ns
  * @own: until when the share of the member is used up, ns
@@ -80,14 +92,18 @@ struct rate_group {
  * @lent: time that turns without a slot took, ns
  * @turn: @next is a turn that only brings a reservation
  *
- * Protected by the lock of the shaper that it is part of.
+ * Protected by the lock of the shaper that it is part of. Its owner may set
+ * @late and @burst before rate_group_update().
  */
 struct rate_group_member {
 	struct rate_group	*group;
 	u64			rate;
 	u64			mult;
 	u32			shift;
+	u32			late;
+	u32			burst;
 	u32			slack;
+	u64			backdate;
 	u64			horizon;
 	u64			frac;
 	u64			next;
@@ -98,6 +114,9 @@ struct rate_group_member {
 	s64			unpaid;
 	u64			unpaid_since;
 	u64			window;
+	u64			measured;
+	u64			sent;
+	u64			share;
 	u32			bytes;
 	u32			tab;
 	u64			tab_end;
@@ -109,17 +128,24 @@ struct rate_group_member {
 	bool			turn;
 };
 
+struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
+				   u32 number);
 void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 		     u64 now);
 void rate_group_leave(struct rate_group_member *m, u64 now);
 void rate_group_update(struct rate_group_member *m, u64 now);
+u64 rate_group_share(const struct rate_group_member *m, u64 now);
 
 void rate_group_arrive(struct rate_group_member *m, u64 now);
 bool rate_group_may_send(const struct rate_group_member *m, u64 now,
 			 u32 backlog);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u64 *when);
+bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes,
+		     u64 *when);
+bool rate_group_granted(const struct rate_group_member *m, u32 backlog);
+void rate_group_count(struct rate_group_member *m, u32 len);
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_idle(struct rate_group_member *m, u64 now);
@@ -130,6 +156,12 @@ void rate_group_idle(struct rate_group_member *m, u64 now);
 static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 {
 	return ((s64)(m->next - now) > 0 ? m->next : now) - m->stood;
+}
+
+/* Has it sent within the last ms or so? For reports, needs no lock. */
+static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
+{
+	return (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->window) <= 4;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_H */

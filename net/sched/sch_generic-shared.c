@@ -3,6 +3,7 @@
 
 #include <linux/align.h>
 #include <linux/cache.h>
+#include <linux/export.h>
 #include <linux/list.h>
 #include <linux/overflow.h>
 #include <linux/rcupdate.h>
@@ -254,6 +255,7 @@ int qdisc_shared_prepare(struct hlist_head *blocks, struct Qdisc *parent,
 	child->shared = link;
 	return 0;
 }
+EXPORT_SYMBOL_NS_GPL(qdisc_shared_prepare, "NET_SCHED_INTERNAL");
 
 /**
  * qdisc_shared_graft - let a new child join and the one it replaces leave
@@ -281,6 +283,7 @@ void qdisc_shared_graft(struct Qdisc *new, struct Qdisc *old)
 	if (old && old != new)
 		qdisc_shared_leave(old);
 }
+EXPORT_SYMBOL_NS_GPL(qdisc_shared_graft, "NET_SCHED_INTERNAL");
 
 /**
  * qdisc_shared_leave - take a qdisc out of its block
@@ -339,3 +342,4 @@ void qdisc_shared_destroy(struct hlist_head *blocks)
 		qdisc_shared_leave(link->sch);
 	}
 }
+EXPORT_SYMBOL_NS_GPL(qdisc_shared_destroy, "NET_SCHED_INTERNAL");

@@ -2,10 +2,11 @@
 /*
  * KUnit tests for the state that sibling qdiscs share
  *
- * Every case works on a registered multiqueue device below the real mq and
- * configures it by the rtnetlink messages that tc would send. Only the children
- * are made for the test: qdiscs of kind A and B share state and write down what
- * happens to them, and the cases compare this trace with what should have:
+ * Every case works on a registered multiqueue device below the real mq or
+ * mqprio and configures it by the rtnetlink messages that tc would send. Only
+ * the children are made for the test: qdiscs of kind A and B share state and
+ * write down what happens to them, and the cases compare this trace with what
+ * should have:
  *
  *	A.new1		->init() of a qdisc of kind A for TX queue 1
  *	A.init		->shared_init()
@@ -16,6 +17,7 @@
  *	A.exit		->shared_exit()
  *	A.reset1	->reset()
  *	A.free1		->destroy()
+ *	hw2		->ndo_setup_tc() of the device, with 2 traffic classes
  */
 
 #include <kunit/test.h>
@@ -39,7 +41,7 @@
 #define SQT_MARK	0x5a5a
 #define SQT_PATTERN	0x5a
 
-/* Handle n:, and class n of the mq 1: that every case starts with */
+/* Handle n:, and class n of the root 1: that every case starts with */
 #define SQT_H(n)	TC_H_MAKE((n) << 16, 0)
 #define SQT_Q(n)	TC_H_MAKE(SQT_H(1), (n))
 
@@ -88,12 +90,14 @@ struct sqt_kind {
 
 struct sqt {
 	struct kunit		*test;
+	const char		*parent;	/* kind of the root 1: */
 	struct net_device	*dev[2];
 	struct socket		*sock;
 	const struct Qdisc_ops	*default_ops;
 	struct Qdisc		*held[2];
 	u32			seq;
 	u32			handle;
+	int			hw_err;		/* of ->ndo_setup_tc() */
 	size_t			len;
 	char			trace[2048];
 	char			msg[256];
@@ -394,9 +398,26 @@ static u16 sqt_select_queue(struct net_device *dev, struct sk_buff *skb,
 	return skb_get_queue_mapping(skb);
 }
 
+static int sqt_setup_tc(struct net_device *dev, enum tc_setup_type type,
+			void *type_data)
+{
+	struct tc_mqprio_qopt_offload *mqprio = type_data;
+
+	if (type != TC_SETUP_QDISC_MQPRIO)
+		return -EOPNOTSUPP;
+
+	sqt_now->len += scnprintf(sqt_now->trace + sqt_now->len,
+				  sizeof(sqt_now->trace) - sqt_now->len,
+				  "hw%u; ", mqprio->qopt.num_tc);
+	if (!sqt_now->hw_err)
+		netdev_set_num_tc(dev, mqprio->qopt.num_tc);
+	return sqt_now->hw_err;
+}
+
 static const struct net_device_ops sqt_netdev_ops = {
 	.ndo_start_xmit		= sqt_xmit,
 	.ndo_select_queue	= sqt_select_queue,
+	.ndo_setup_tc		= sqt_setup_tc,
 };
 
 static void sqt_dev_create(struct kunit *test, int i)
@@ -635,9 +656,26 @@ static int sqt_del(struct sqt *s, u32 parent)
 	return sqt_tc(s, 0, RTM_DELQDISC, parent, 0, NULL, NULL, 0);
 }
 
+static int sqt_set_mqprio(struct sqt *s, int i, u32 handle, bool offload)
+{
+	struct tc_mqprio_qopt options = {
+		.num_tc		= 2,
+		.prio_tc_map	= { 0, 1 },
+		.hw		= offload,
+		.count		= { 1, 1 },
+		.offset		= { 0, 1 },
+	};
+
+	return sqt_tc(s, i, RTM_NEWQDISC, TC_H_ROOT, handle, "mqprio",
+		      &options, sizeof(options));
+}
+
 static int sqt_set_root(struct sqt *s, int i, u32 handle, const char *kind)
 {
 	static const struct tc_prio_qopt prio = { .bands = 3 };
+
+	if (!strcmp(kind, "mqprio"))
+		return sqt_set_mqprio(s, i, handle, false);
 
 	return sqt_tc(s, i, RTM_NEWQDISC, TC_H_ROOT, handle, kind, &prio,
 		      strcmp(kind, "prio") ? 0 : sizeof(prio));
@@ -666,18 +704,19 @@ static void sqt_forget(struct sqt *s)
 	s->len = 0;
 }
 
-static int sqt_init(struct kunit *test)
+static int sqt_start(struct kunit *test, const char *parent)
 {
 	int (*setsockopt)(struct socket *sock, int level, int optname,
 			  sockptr_t optval, unsigned int optlen);
 	struct sqt_kind *kinds[] = { &sqt_a, &sqt_b, &sqt_plain };
 	struct sqt *s;
 	int one = 1;
-	int i;
+	int i, err;
 
 	s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
 	KUNIT_ASSERT_NOT_NULL(test, s);
 	s->test = test;
+	s->parent = parent;
 	s->handle = 0x10;
 	s->default_ops = default_qdisc_ops;
 	test->priv = s;
@@ -703,9 +742,22 @@ static int sqt_init(struct kunit *test)
 
 	sqt_dev_create(test, 0);
 	KUNIT_ASSERT_EQ(test, sqt_dev_open(s, 0), 0);
-	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 0, SQT_H(1), "mq"), 0);
+	err = sqt_set_root(s, 0, SQT_H(1), parent);
+	if (err == -ENOENT)
+		kunit_skip(test, "no %s", parent);
+	KUNIT_ASSERT_EQ(test, err, 0);
 	SQT_EXPECT_TRACE(test, "");
 	return 0;
+}
+
+static int sqt_init(struct kunit *test)
+{
+	return sqt_start(test, "mq");
+}
+
+static int sqt_mqprio_init(struct kunit *test)
+{
+	return sqt_start(test, "mqprio");
 }
 
 static void sqt_exit(struct kunit *test)
@@ -763,7 +815,7 @@ static void sqt_test_init_parent(struct kunit *test)
 	struct sqt *s = test->priv;
 
 	KUNIT_ASSERT_EQ(test, sqt_add(s, 1, "sqt_a"), 0);
-	KUNIT_EXPECT_STREQ(test, sqt_root(s, 0)->ops->id, "mq");
+	KUNIT_EXPECT_STREQ(test, sqt_root(s, 0)->ops->id, s->parent);
 	KUNIT_EXPECT_PTR_EQ(test, sqt_a.init_parent, sqt_root(s, 0));
 	KUNIT_EXPECT_PTR_EQ(test, sqt_a.check_parent, sqt_root(s, 0));
 }
@@ -797,7 +849,7 @@ static void sqt_test_two_parents(struct kunit *test)
 
 	sqt_dev_create(test, 1);
 	KUNIT_ASSERT_EQ(test, sqt_dev_open(s, 1), 0);
-	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 1, SQT_H(1), "mq"), 0);
+	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 1, SQT_H(1), s->parent), 0);
 
 	KUNIT_ASSERT_EQ(test, sqt_add_to(s, 0, SQT_Q(1), "sqt_a", 0), 0);
 	KUNIT_EXPECT_PTR_EQ(test, sqt_a.init_parent, sqt_root(s, 0));
@@ -1107,6 +1159,15 @@ static const struct sqt_place {
 		.desc		= "mq",
 		.parent		= "mq",
 		.trace		= "A.new1; A.init; A.check1; A.assign1; ",
+	}, {
+		.desc		= "mqprio_insists",
+		.parent		= "mqprio",
+		.options	= SQT_INSIST,
+		.trace		= "A.new1; A.init; A.check1; A.assign1; ",
+	}, {
+		.desc		= "mqprio",
+		.parent		= "mqprio",
+		.trace		= "A.new1; A.init; A.check1; A.assign1; ",
 	},
 };
 
@@ -1281,16 +1342,16 @@ static void sqt_test_graft_twice(struct kunit *test)
 	struct netlink_ext_ack extack = {};
 	struct Qdisc *child, *old = NULL;
 	struct sqt *s = test->priv;
-	struct Qdisc *mq;
+	struct Qdisc *parent;
 	int err;
 
 	KUNIT_ASSERT_EQ(test, sqt_add(s, 1, "sqt_a"), 0);
 	child = sqt_child(s, 0, 1);
-	mq = sqt_root(s, 0);
+	parent = sqt_root(s, 0);
 	sqt_forget(s);
 
 	rtnl_lock();
-	err = mq->ops->cl_ops->graft(mq, 1, child, &old, &extack);
+	err = parent->ops->cl_ops->graft(parent, 1, child, &old, &extack);
 	rtnl_unlock();
 	KUNIT_EXPECT_EQ(test, err, 0);
 	KUNIT_EXPECT_PTR_EQ(test, old, child);
@@ -1300,8 +1361,8 @@ static void sqt_test_graft_twice(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&sqt_a.block->packets), 1);
 }
 
-/* A child that is still held below an mq that is still held, wanted below the
- * next mq of that handle
+/* A child that is still held below a root that is still held, wanted below the
+ * next root of that handle
  */
 static void sqt_test_graft_elsewhere(struct kunit *test)
 {
@@ -1313,7 +1374,7 @@ static void sqt_test_graft_elsewhere(struct kunit *test)
 	sqt_hold(s, sqt_root(s, 0));
 	sqt_hold(s, child);
 	KUNIT_ASSERT_EQ(test, sqt_del(s, TC_H_ROOT), 0);
-	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 0, SQT_H(1), "mq"), 0);
+	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 0, SQT_H(1), s->parent), 0);
 	sqt_forget(s);
 
 	KUNIT_EXPECT_EQ(test, sqt_tc(s, 0, RTM_NEWQDISC, SQT_Q(1),
@@ -1323,6 +1384,30 @@ static void sqt_test_graft_elsewhere(struct kunit *test)
 	KUNIT_EXPECT_PTR_NE(test, sqt_child(s, 0, 1), child);
 	sqt_release(s);
 	SQT_EXPECT_TRACE(test, "A.detach1; A.exit; A.reset1; A.free1; ");
+}
+
+/* mqprio has classes that are no queues; no message gets as far as ->graft() */
+static void sqt_test_traffic_class(struct kunit *test)
+{
+	struct netlink_ext_ack extack = {};
+	struct Qdisc *child, *old = NULL;
+	struct sqt *s = test->priv;
+	struct Qdisc *parent;
+	int err;
+
+	KUNIT_EXPECT_EQ(test, sqt_add(s, TC_H_MIN_PRIORITY, "sqt_a"), -EINVAL);
+	SQT_EXPECT_TRACE(test, "");
+
+	KUNIT_ASSERT_EQ(test, sqt_add(s, 1, "sqt_a"), 0);
+	child = sqt_child(s, 0, 1);
+	parent = sqt_root(s, 0);
+	sqt_forget(s);
+	rtnl_lock();
+	err = parent->ops->cl_ops->graft(parent, TC_H_MIN_PRIORITY, child, &old,
+					 &extack);
+	rtnl_unlock();
+	KUNIT_EXPECT_EQ(test, err, -EINVAL);
+	SQT_EXPECT_TRACE(test, "");
 }
 
 /* Changes of the device */
@@ -1388,7 +1473,7 @@ static void sqt_test_queue_count_default(struct kunit *test)
 
 	sqt_set_default(s, &sqt_a);
 	KUNIT_ASSERT_EQ(test, sqt_dev_set_queues(s, 0, 2), 0);
-	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 0, SQT_H(2), "mq"), 0);
+	KUNIT_ASSERT_EQ(test, sqt_set_root(s, 0, SQT_H(2), s->parent), 0);
 	SQT_EXPECT_TRACE(test,
 			 "A.new1; A.init; A.check1; A.new2; A.check2; "
 			 "A.assign1; A.assign2; ");
@@ -1495,15 +1580,29 @@ static void sqt_join_all(struct kunit *test, const char *kind)
 	sqt_forget(s);
 }
 
-/* The old mq goes before its children. */
-static void sqt_test_mq_by_mq(struct kunit *test)
+static const struct sqt_new_root {
+	const char	*desc;
+	const char	*kind;	/* NULL: just delete the old one */
+} sqt_parents[] = {
+	{ .desc = "mq",		.kind = "mq", },
+	{ .desc = "mqprio",	.kind = "mqprio", },
+};
+
+KUNIT_ARRAY_PARAM_DESC(sqt_parents, sqt_parents, desc);
+
+/* The old root goes before its children. */
+static void sqt_test_root_by_parent(struct kunit *test)
 {
+	const struct sqt_new_root *root = test->param_value;
 	struct sqt *s = test->priv;
-	int q;
+	int err, q;
 
 	sqt_join_all(test, "sqt_a");
 	sqt_set_default(s, &sqt_b);
-	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), "mq"), 0);
+	err = sqt_set_root(s, 0, SQT_H(2), root->kind);
+	if (err == -ENOENT)
+		kunit_skip(test, "no %s", root->kind);
+	KUNIT_EXPECT_EQ(test, err, 0);
 	SQT_EXPECT_TRACE(test,
 			 "B.new1; B.init; B.check1; B.new2; B.check2; "
 			 "B.new3; B.check3; B.new4; B.check4; "
@@ -1513,23 +1612,28 @@ static void sqt_test_mq_by_mq(struct kunit *test)
 			 "B.assign3; A.reset3; A.free3; "
 			 "B.assign4; A.reset4; A.free4; ");
 	KUNIT_EXPECT_TRUE(test, sqt_b.check_live);
+	KUNIT_EXPECT_STREQ(test, sqt_root(s, 0)->ops->id, root->kind);
 	KUNIT_EXPECT_PTR_EQ(test, sqt_b.init_parent, sqt_root(s, 0));
 	for (q = 1; q <= SQT_QUEUES; q++)
 		KUNIT_EXPECT_PTR_EQ(test, sqt_shared(s, 0, q), sqt_b.block);
 }
 
-static void sqt_test_mq_by_mq_same_kind(struct kunit *test)
+static void sqt_test_root_by_parent_same_kind(struct kunit *test)
 {
+	const struct sqt_new_root *root = test->param_value;
 	struct sqt *s = test->priv;
 	struct sqt_block *block;
 	struct Qdisc *old;
-	int q;
+	int err, q;
 
 	sqt_join_all(test, "sqt_a");
 	block = sqt_a.block;
 	old = sqt_root(s, 0);
 	sqt_set_default(s, &sqt_a);
-	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), "mq"), 0);
+	err = sqt_set_root(s, 0, SQT_H(2), root->kind);
+	if (err == -ENOENT)
+		kunit_skip(test, "no %s", root->kind);
+	KUNIT_EXPECT_EQ(test, err, 0);
 	SQT_EXPECT_TRACE(test,
 			 "A.new1; A.init; A.check1; A.new2; A.check2; "
 			 "A.new3; A.check3; A.new4; A.check4; "
@@ -1547,10 +1651,7 @@ static void sqt_test_mq_by_mq_same_kind(struct kunit *test)
 		KUNIT_EXPECT_PTR_EQ(test, sqt_shared(s, 0, q), sqt_a.block);
 }
 
-static const struct sqt_new_root {
-	const char	*desc;
-	const char	*kind;	/* NULL: just delete the old one */
-} sqt_new_roots[] = {
+static const struct sqt_new_root sqt_others[] = {
 	{ .desc = "pfifo",	.kind = "pfifo", },
 	{ .desc = "pfifo_fast",	.kind = "pfifo_fast", },
 	{ .desc = "noqueue",	.kind = "noqueue", },
@@ -1558,10 +1659,10 @@ static const struct sqt_new_root {
 	{ .desc = "none", },
 };
 
-KUNIT_ARRAY_PARAM_DESC(sqt_new_roots, sqt_new_roots, desc);
+KUNIT_ARRAY_PARAM_DESC(sqt_others, sqt_others, desc);
 
-/* The old mq goes after its children. */
-static void sqt_test_mq_by_other(struct kunit *test)
+/* The old root goes after its children. */
+static void sqt_test_root_by_other(struct kunit *test)
 {
 	const struct sqt_new_root *root = test->param_value;
 	struct sqt *s = test->priv;
@@ -1585,8 +1686,8 @@ static void sqt_test_mq_by_other(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sqt_sent(s, 0), 1);
 }
 
-/* The old mq goes while somebody holds a child. */
-static void sqt_test_child_outlives_mq(struct kunit *test)
+/* The old root goes while somebody holds a child. */
+static void sqt_test_child_outlives_root(struct kunit *test)
 {
 	struct sqt *s = test->priv;
 
@@ -1602,8 +1703,8 @@ static void sqt_test_child_outlives_mq(struct kunit *test)
 	SQT_EXPECT_TRACE(test, "A.reset1; A.free1; ");
 }
 
-/* The old mq stays, because somebody holds it and a child. */
-static void sqt_test_mq_outlives_child(struct kunit *test)
+/* The old root stays, because somebody holds it and a child. */
+static void sqt_test_root_outlives_child(struct kunit *test)
 {
 	struct sqt *s = test->priv;
 
@@ -1613,7 +1714,7 @@ static void sqt_test_mq_outlives_child(struct kunit *test)
 	sqt_hold(s, sqt_child(s, 0, 1));
 	sqt_forget(s);
 
-	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), "mq"), 0);
+	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), s->parent), 0);
 	SQT_EXPECT_TRACE(test,
 			 "A.detach1; A.detach2; A.exit; A.reset2; A.free2; ");
 	sqt_release(s);
@@ -1672,7 +1773,7 @@ static const struct sqt_failure {
 KUNIT_ARRAY_PARAM_DESC(sqt_failures, sqt_failures, desc);
 
 /* Prepared, never attached, beside those that the failed one would replace */
-static void sqt_test_failed_mq(struct kunit *test)
+static void sqt_test_failed_root(struct kunit *test)
 {
 	const struct sqt_failure *failure = test->param_value;
 	struct sqt *s = test->priv;
@@ -1690,7 +1791,8 @@ static void sqt_test_failed_mq(struct kunit *test)
 	sqt_a.new_fails = failure->new_fails;
 	sqt_a.init_err = failure->init_err;
 	sqt_a.check_fails = failure->check_fails;
-	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), "mq"), failure->err);
+	KUNIT_EXPECT_EQ(test, sqt_set_root(s, 0, SQT_H(2), s->parent),
+			failure->err);
 	KUNIT_EXPECT_STREQ(test, s->msg, failure->msg);
 	SQT_EXPECT_TRACE(test, failure->trace);
 
@@ -1701,6 +1803,47 @@ static void sqt_test_failed_mq(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sqt_send(s, 0, 1), NET_XMIT_SUCCESS);
 	KUNIT_EXPECT_EQ(test, sqt_send(s, 0, 2), NET_XMIT_SUCCESS);
 	KUNIT_EXPECT_EQ(test, atomic_read(&block->packets), 2);
+}
+
+/* Offload: the driver is asked when the children are ready, if they all are. */
+static void sqt_test_offload(struct kunit *test)
+{
+	struct sqt *s = test->priv;
+
+	KUNIT_ASSERT_EQ(test, sqt_del(s, TC_H_ROOT), 0);
+	sqt_set_default(s, &sqt_a);
+
+	s->hw_err = -EIO;
+	KUNIT_EXPECT_EQ(test, sqt_set_mqprio(s, 0, SQT_H(2), true), -EIO);
+	SQT_EXPECT_TRACE(test,
+			 "A.new1; A.init; A.check1; A.new2; A.check2; "
+			 "A.new3; A.check3; A.new4; A.check4; hw2; A.exit; "
+			 "A.reset1; A.free1; A.reset2; A.free2; "
+			 "A.reset3; A.free3; A.reset4; A.free4; ");
+	s->hw_err = 0;
+
+	sqt_a.check_fails = 2;
+	KUNIT_EXPECT_EQ(test, sqt_set_mqprio(s, 0, SQT_H(2), true), -EPERM);
+	KUNIT_EXPECT_STREQ(test, s->msg, "sqt: refused");
+	SQT_EXPECT_TRACE(test,
+			 "A.new1; A.init; A.check1; A.new2; A.check2; A.exit; "
+			 "A.reset1; A.free1; A.reset2; A.free2; ");
+	sqt_a.check_fails = 0;
+
+	KUNIT_EXPECT_EQ(test, sqt_set_mqprio(s, 0, SQT_H(2), true), 0);
+	SQT_EXPECT_TRACE(test,
+			 "A.new1; A.init; A.check1; A.new2; A.check2; "
+			 "A.new3; A.check3; A.new4; A.check4; hw2; "
+			 "A.assign1; A.assign2; A.assign3; A.assign4; ");
+	KUNIT_EXPECT_EQ(test, netdev_get_num_tc(s->dev[0]), 2);
+
+	sqt_set_default(s, NULL);
+	KUNIT_EXPECT_EQ(test, sqt_del(s, TC_H_ROOT), 0);
+	SQT_EXPECT_TRACE(test,
+			 "A.detach1; A.reset1; A.free1; "
+			 "A.detach2; A.reset2; A.free2; "
+			 "A.detach3; A.reset3; A.free3; "
+			 "A.detach4; A.exit; A.reset4; A.free4; hw0; ");
 }
 
 /* Memory */
@@ -1810,12 +1953,13 @@ static struct kunit_case sqt_cases[] = {
 	KUNIT_CASE(sqt_test_default_at_open),
 	KUNIT_CASE(sqt_test_default_refuses_at_open),
 	KUNIT_CASE_PARAM(sqt_test_device_removed, sqt_removals_gen_params),
-	KUNIT_CASE(sqt_test_mq_by_mq),
-	KUNIT_CASE(sqt_test_mq_by_mq_same_kind),
-	KUNIT_CASE_PARAM(sqt_test_mq_by_other, sqt_new_roots_gen_params),
-	KUNIT_CASE(sqt_test_child_outlives_mq),
-	KUNIT_CASE(sqt_test_mq_outlives_child),
-	KUNIT_CASE_PARAM(sqt_test_failed_mq, sqt_failures_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_parent, sqt_parents_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_parent_same_kind,
+			 sqt_parents_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_other, sqt_others_gen_params),
+	KUNIT_CASE(sqt_test_child_outlives_root),
+	KUNIT_CASE(sqt_test_root_outlives_child),
+	KUNIT_CASE_PARAM(sqt_test_failed_root, sqt_failures_gen_params),
 	KUNIT_CASE(sqt_test_reader),
 	KUNIT_CASE_PARAM(sqt_test_register, sqt_opses_gen_params),
 	{}
@@ -1828,7 +1972,49 @@ static struct kunit_suite sqt_suite = {
 	.test_cases	= sqt_cases,
 };
 
-kunit_test_suite(sqt_suite);
+/* What a parent has a hand in */
+static struct kunit_case sqt_mqprio_cases[] = {
+	KUNIT_CASE(sqt_test_one_block),
+	KUNIT_CASE(sqt_test_init_parent),
+	KUNIT_CASE(sqt_test_two_kinds),
+	KUNIT_CASE(sqt_test_two_parents),
+	KUNIT_CASE(sqt_test_traffic),
+	KUNIT_CASE(sqt_test_init_fails),
+	KUNIT_CASE(sqt_test_check_refuses_first),
+	KUNIT_CASE(sqt_test_check_refuses_later),
+	KUNIT_CASE(sqt_test_check_before_deactivation),
+	KUNIT_CASE(sqt_test_replace_same_kind),
+	KUNIT_CASE(sqt_test_replace_other_kind),
+	KUNIT_CASE(sqt_test_delete_child),
+	KUNIT_CASE(sqt_test_leave_at_graft),
+	KUNIT_CASE(sqt_test_join_again),
+	KUNIT_CASE(sqt_test_graft_twice),
+	KUNIT_CASE(sqt_test_graft_elsewhere),
+	KUNIT_CASE(sqt_test_traffic_class),
+	KUNIT_CASE(sqt_test_link_down_up),
+	KUNIT_CASE(sqt_test_change_while_down),
+	KUNIT_CASE(sqt_test_queue_count),
+	KUNIT_CASE(sqt_test_queue_count_default),
+	KUNIT_CASE_PARAM(sqt_test_device_removed, sqt_removals_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_parent, sqt_parents_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_parent_same_kind,
+			 sqt_parents_gen_params),
+	KUNIT_CASE_PARAM(sqt_test_root_by_other, sqt_others_gen_params),
+	KUNIT_CASE(sqt_test_child_outlives_root),
+	KUNIT_CASE(sqt_test_root_outlives_child),
+	KUNIT_CASE_PARAM(sqt_test_failed_root, sqt_failures_gen_params),
+	KUNIT_CASE(sqt_test_offload),
+	{}
+};
+
+static struct kunit_suite sqt_mqprio_suite = {
+	.name		= "qdisc_shared_mqprio",
+	.init		= sqt_mqprio_init,
+	.exit		= sqt_exit,
+	.test_cases	= sqt_mqprio_cases,
+};
+
+kunit_test_suites(&sqt_suite, &sqt_mqprio_suite);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("KUnit tests for the state that sibling qdiscs share");

@@ -33,13 +33,19 @@
  * packet, the member gets a packet less: deficit round robin, with whole
  * packets.
  *
- * Four things depart from this, each within a bound:
+ * Five things depart from this, each within a bound:
  *
  * Lateness
  *	A backlog may make up for unused time, but not for more than the
  *	horizon: 1 ms, or two frames at R if that is longer. So a late timer
  *	costs no rate, and a TX queue that was stopped does not end in a burst
- *	of all that it missed.
+ *	of all that it missed. The owner of a member may set it higher.
+ *
+ * Bursts
+ *	If the owner allows a burst, a backlog that begins may make up for as
+ *	much unused time: a token bucket that all members share. They all draw
+ *	on what the tail is behind, so together they send no larger a burst
+ *	than one of them may.
  *
  * Slack
  *	A packet whose time comes within the slack goes at once. This saves
@@ -56,17 +62,19 @@
  *	their turn are limited by what is granted at that moment, and to a
  *	quarter of R.
  *
- * In any window of length t, the group sends no more than
+ * In any window of length t, the group sends no more than::
  *
  *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + RATE_GROUP_BURST
  *	+ for each member: RATE_GROUP_QUANTUM + RATE_GROUP_TAB
  *			   + its longest packet
  *
- * of which the horizon only counts after time was left unused by members that
- * were late, stopped, or gave a slot back, and a quantum only for members that
- * were late with theirs. While some member has a backlog throughout and is
- * called when it asked to be, the group sends no less than R x t minus all that
- * but the horizon, and minus a slot each time that a backlog vanishes unsent.
+ * where the horizon is no shorter than the burst that is allowed, and for a
+ * member that takes slots of its own length, that stands for a quantum. The
+ * horizon only counts after time was left unused by members that were late,
+ * stopped, or gave a slot back, and a quantum only for members that were late
+ * with theirs. While some member has a backlog throughout and is called when it
+ * asked to be, the group sends no less than R x t minus all that but the
+ * horizon, and minus a slot each time that a backlog vanishes unsent.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
@@ -112,6 +120,40 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 	return from + min_t(u64, RATE_GROUP_FOREVER,
 			    mul_u64_u64_div_u64(ns, old_rate, new_rate));
 }
+
+/**
+ * rate_group_find - find a group by its number, or room for it
+ * @groups: all that there are, zeroed before the first call
+ * @n: how many; as many as there can be members are enough
+ * @number: of the group
+ *
+ * A group exists from the first rate_group_join() to the last
+ * rate_group_leave(). If it does not exist, any that is not in use becomes it.
+ *
+ * Context: RTNL held.
+ * Return: the group; NULL if it does not exist and all are in use.
+ */
+struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
+				   u32 number)
+{
+	struct rate_group *g, *unused = NULL;
+
+	ASSERT_RTNL();
+
+	for (g = groups; g < groups + n; g++) {
+		if (g->members && g->number == number)
+			return g;
+		if (!g->members && !unused)
+			unused = g;
+	}
+	if (unused) {
+		memset(unused, 0, sizeof(*unused));
+		unused->number = number;
+	}
+
+	return unused;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_find, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_set_rate - set the rate of a group
@@ -190,7 +232,9 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->shift--;
 	}
 	m->slack = min_t(u64, to_ns(m, RATE_GROUP_BURST), RATE_GROUP_SLACK);
-	m->horizon = max_t(u64, to_ns(m, 2 * g->mtu), RATE_GROUP_HORIZON);
+	m->backdate = to_ns(m, min_t(u32, m->burst, BIT(28)));
+	m->horizon = to_ns(m, clamp_t(u32, m->late, 2 * g->mtu, BIT(28)));
+	m->horizon = max3(m->horizon, m->backdate, RATE_GROUP_HORIZON);
 
 	if (old == m->rate)
 		return;
@@ -231,6 +275,7 @@ void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 	memset(m, 0, sizeof(*m));
 	m->group = g;
 	m->unit = RATE_GROUP_SMALL;
+	g->members++;
 	rate_group_update(m, now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_join, "NET_SCHED_INTERNAL");
@@ -247,6 +292,15 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 				       later(tail - ns, now)));
 }
 
+/* Too much, to be paid for, or too little, which was: the slot ends here */
+static void rate_group_end_slot(struct rate_group_member *m, u64 now)
+{
+	if (m->left < 0 && m->unpaid <= 0)
+		m->unpaid_since = now;
+	m->unpaid -= m->left;
+	m->left = 0;
+}
+
 /**
  * rate_group_idle - the backlog of a member is gone
  * @m: the member
@@ -261,18 +315,18 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 void rate_group_idle(struct rate_group_member *m, u64 now)
 {
 	s64 excess;
+	u64 wait;
 
 	if (!m->left && !m->turn)
 		return;
 
 	if (m->left > 0 && after(m->next, now)) {
-		m->stood -= min(m->next - now, m->stood);
-		m->next = now;
+		/* No more than it has waited, or its clock would go back */
+		wait = min(m->next - now, m->stood);
+		m->stood -= wait;
+		m->next -= wait;
 	}
-	if (m->left < 0 && m->unpaid <= 0)
-		m->unpaid_since = now;
-	m->unpaid -= m->left;
-	m->left = 0;
+	rate_group_end_slot(m, now);
 	m->turn = false;
 
 	excess = -m->unpaid - READ_ONCE(m->group->mtu);
@@ -304,6 +358,7 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 		else
 			rate_group_refund(m, now, -m->unpaid);
 	}
+	m->group->members--;
 	memset(m, 0, sizeof(*m));
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
@@ -313,16 +368,16 @@ EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
  * @m: the member
  * @now: time, ns
  *
- * A backlog that begins now has no claim to time that passed before.
+ * A backlog that begins now has no claim to time that passed before, except
+ * for a burst.
  *
  * Context: lock of the member held.
  */
 void rate_group_arrive(struct rate_group_member *m, u64 now)
 {
-	if (m->left || m->turn)
-		rate_group_idle(m, now);
-	m->since = now;
-	m->next = later(m->next, now);
+	rate_group_idle(m, now);
+	m->since = now - m->backdate;
+	m->next = later(m->next, m->since);
 	m->excess = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_arrive, "NET_SCHED_INTERNAL");
@@ -337,11 +392,12 @@ static void rate_group_adapt(struct rate_group *g, u64 now)
 	u32 frame, quantum, lead, most;
 	u64 next;
 
+	if (after(window, now))
+		return;
 	/* Long enough for everybody to have had a turn */
 	lead = READ_ONCE(g->lead);
 	next = now + max_t(u64, NSEC_PER_MSEC, 2ULL * lead);
-	if (after(window, now) ||
-	    !atomic64_try_cmpxchg(&g->window, &window, next))
+	if (!atomic64_try_cmpxchg(&g->window, &window, next))
 		return;
 
 	frame = clamp(READ_ONCE(g->frame), READ_ONCE(g->mtu),
@@ -360,11 +416,19 @@ static void rate_group_adapt(struct rate_group *g, u64 now)
 		WRITE_ONCE(g->quantum, quantum);
 }
 
-/* Is there more than half a packet left, or all that it takes? */
-static bool rate_group_enough(const struct rate_group_member *m, u32 backlog)
+/**
+ * rate_group_granted - is there something left of a member's slot
+ * @m: the member
+ * @backlog: of the member, bytes
+ *
+ * Context: lock of the member held.
+ * Return: true if there is more than half a packet left, or all that it takes.
+ */
+bool rate_group_granted(const struct rate_group_member *m, u32 backlog)
 {
 	return m->left > m->unit / 2 || (m->left > 0 && m->left >= backlog);
 }
+EXPORT_SYMBOL_NS_GPL(rate_group_granted, "NET_SCHED_INTERNAL");
 
 /* How much to ask for. Slots are whole packets, so a member may have had up to
  * half a packet too much or too little so far, or all of a packet longer than a
@@ -387,7 +451,7 @@ static u32 rate_group_slot(struct rate_group_member *m, s32 quantum)
  * may be lost or stale.
  */
 static void rate_group_reserve(struct rate_group_member *m, u64 now,
-			       u32 backlog)
+			       u32 backlog, u32 exactly)
 {
 	struct rate_group *g = m->group;
 	u32 quantum = READ_ONCE(g->quantum);
@@ -397,11 +461,8 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	u32 slot;
 
 	/* What the last slot gave too much is paid for now, as is the tab */
-	if (m->left < 0 && m->unpaid <= 0)
-		m->unpaid_since = now;
-	m->unpaid -= m->left;
 	m->excess = clamp_t(s64, m->excess - m->left, -(s32)quantum, BIT(28));
-	m->left = 0;
+	rate_group_end_slot(m, now);
 
 	if (m->frame) {
 		m->unit = m->frame;
@@ -416,7 +477,7 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (tail == m->end)
 		m->excess = 0;
 
-	slot = min(rate_group_slot(m, quantum), backlog);
+	slot = exactly ?: min(rate_group_slot(m, quantum), backlog);
 	frac = m->frac;
 	do {
 		m->frac = frac;
@@ -443,7 +504,7 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	m->lent -= back;
 	m->unpaid -= unpaid;
 	m->left = slot;
-	m->turn = !rate_group_enough(m, backlog);
+	m->turn = !rate_group_granted(m, backlog);
 	m->end = end;
 	m->own = end;
 	/* Before that comes what was paid earlier and is sent only now */
@@ -477,7 +538,7 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 bool rate_group_may_send(const struct rate_group_member *m, u64 now,
 			 u32 backlog)
 {
-	if (rate_group_enough(m, backlog))
+	if (rate_group_granted(m, backlog))
 		return !after(m->next, now + m->slack);
 
 	return m->unpaid + backlog <= m->tab && !after(now, m->tab_end);
@@ -499,11 +560,11 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u64 *when)
 {
 	backlog = max(backlog, 1U);
-	while (!rate_group_enough(m, backlog)) {
+	while (!rate_group_granted(m, backlog)) {
 		/* In debt: it must wait for this turn, too, to come */
 		if (m->turn && after(m->next, now + m->slack))
 			break;
-		rate_group_reserve(m, now, backlog);
+		rate_group_reserve(m, now, backlog, 0);
 	}
 
 	*when = m->next;
@@ -512,10 +573,54 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
 
 /**
+ * rate_group_take - reserve a slot of a given length
+ * @m: the member, which has nothing left of its last slot
+ * @now: time, ns
+ * @bytes: length of the slot: a packet at least, or all of the backlog
+ * @when: set to the time at which the slot starts, ns
+ *
+ * For members that are entitled to more, or less, than a quantum in each
+ * round. Their owner keeps account of what they send too much, and sees to it
+ * that what they take adds up to less than the rate, or rounds become longer
+ * and longer.
+ *
+ * Context: lock of the member held.
+ * Return: true if the member has to wait until @when, false if the next packet
+ * may go at once.
+ */
+bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes,
+		     u64 *when)
+{
+	rate_group_reserve(m, now, bytes, bytes);
+
+	*when = m->next;
+	return after(m->next, now + m->slack);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_take, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_count - count something as part of a member's share
+ * @m: the member
+ * @len: that was sent in a slot of another member, bytes
+ *
+ * The next turns of the member give accordingly less, down to nothing.
+ *
+ * Context: lock of the member held.
+ */
+void rate_group_count(struct rate_group_member *m, u32 len)
+{
+	s64 quantum = READ_ONCE(m->group->quantum);
+
+	if (m->excess < quantum)
+		m->excess = min_t(s64, (s64)m->excess + len, quantum);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
+
+/**
  * rate_group_ahead - may a packet go although it is not its member's turn
  * @m: the member
  * @now: time, ns
- * @len: of the packet, bytes
+ * @len: what the packet is going to take of the rate, as far as known, bytes
  * @own: it is the only packet of its member: it may go ahead only if the share
  *	of the member, one quantum a round, has not been used up
  *
@@ -552,9 +657,8 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 
 	/* The rest of a slot, too short for a packet, ends here */
 	if (m->left > 0 && !after(m->next, now + m->slack)) {
-		m->unpaid -= m->left;
 		m->excess -= m->left;
-		m->left = 0;
+		rate_group_end_slot(m, now);
 	}
 	if (own)
 		m->own = now + div_u64(lead * len, READ_ONCE(g->quantum));
@@ -568,6 +672,38 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 	return true;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
+
+/* How fast a member sends, for its user to see */
+static void rate_group_measure(struct rate_group_member *m, u64 window)
+{
+	u64 ns = (window - m->measured) << RATE_GROUP_WINDOW;
+	u64 share = 0;
+
+	/* Anew after a pause */
+	if (window - m->measured < 2 * RATE_GROUP_MEASURE)
+		share = mul_u64_u64_div_u64(m->sent, NSEC_PER_SEC, ns);
+	WRITE_ONCE(m->share, share);
+	WRITE_ONCE(m->measured, window);
+	m->sent = 0;
+}
+
+/**
+ * rate_group_share - what a member has of the rate of its group at present
+ * @m: the member
+ * @now: time, ns
+ *
+ * Context: any; what is read without the lock of the member, or torn in half on
+ * 32-bit, is a figure in a report.
+ * Return: bytes/s over the last 134 ms or so; 0 if it has sent nothing for
+ * twice that time.
+ */
+u64 rate_group_share(const struct rate_group_member *m, u64 now)
+{
+	u64 windows = (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->measured);
+
+	return windows < 2 * RATE_GROUP_MEASURE ? READ_ONCE(m->share) : 0;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_share, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_charge - a packet was sent
@@ -583,9 +719,12 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 
 	if (window != m->window) {
 		m->bytes = window - m->window == 1 ? m->bytes / 2 : 0;
-		m->window = window;
+		WRITE_ONCE(m->window, window);
+		if (window - m->measured >= RATE_GROUP_MEASURE)
+			rate_group_measure(m, window);
 	}
 	m->bytes += len;
+	m->sent += len;
 	m->frame = max(m->frame, len);
 
 	/* Outside its slot? */

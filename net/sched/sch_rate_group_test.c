@@ -10,6 +10,9 @@
  * shortage:	the mirror image, while there is a backlog
  * lag:		how far the group is behind one queue that serves all at R
  *
+ * They count what frames cost, which is not what members ask for if there is
+ * an overhead. The clock of a member is watched as well: it never goes back.
+ *
  * Random numbers are those of a seed, which is part of failure messages.
  */
 
@@ -47,11 +50,16 @@ struct rgt_load {
 	u32	len[3];		/* bytes of a frame: one of these, */
 	u32	min;		/* or, if there are none, anything from here */
 	u32	max;		/* to here */
+	s32	overhead;	/* bytes that each of them costs in addition, */
+	bool	atm;		/* in cells of 53 bytes that carry 48 */
 	u32	burst;		/* frames that arrive together */
 	u64	pause;		/* until the next, ns */
 	u32	late;		/* lateness of one call in four, ns */
 	u32	stop;		/* no call after one burst in 16, ns */
 	u32	drop;		/* bursts until all of the backlog is dropped */
+	u32	take;		/* length of its slots, bytes; 0: as given */
+	u32	credit;		/* what a new backlog may make up for, bytes */
+	u32	patience;	/* what any backlog may make up for, bytes */
 	bool	ahead;		/* asks to go ahead of its turn, */
 	bool	single;		/* but never has more than one frame */
 	bool	silent;		/* reserves, but never sends */
@@ -64,6 +72,7 @@ struct rgt_member {
 	struct rnd_state	in;	/* of lengths, as frames arrive */
 	struct rnd_state	out;	/* the same again, as they leave */
 	u64			skew;	/* of its clock, ns */
+	u64			clock;	/* which stands still, when last seen */
 	u64			call;	/* when it wants to be called */
 	u64			arrive;	/* when the next frames do */
 	u64			stopped;	/* no call before that */
@@ -72,8 +81,10 @@ struct rgt_member {
 	u64			sent;	/* bytes */
 	u32			packets;
 	u32			backlog;
+	u32			cost;	/* of that, bytes */
 	u32			len;	/* of the frame at the head */
 	bool			full;	/* there always is more */
+	bool			seen;	/* @clock is */
 };
 
 /* A meter holds bytes times NSEC_PER_SEC, so that it drains without rounding */
@@ -94,7 +105,7 @@ struct rgt {
 	u64			rate;
 	u32			n;
 	u32			busy;		/* members with a backlog */
-	u64			backlog;	/* bytes, of members not full */
+	u64			cost;		/* of these backlogs */
 	u64			sent;
 	u64			packets;
 	u64			calls;
@@ -103,7 +114,9 @@ struct rgt {
 	struct rgt_meter	excess;
 	struct rgt_meter	shortage;
 	struct rgt_meter	lag;
-	struct rgt_meter	ahead;		/* drains at a quarter of R */
+	struct rgt_meter	ahead;		/* drains at a quarter of R, and
+						 * counts what was asked for
+						 */
 };
 
 static const struct rgt_load rgt_equal = { .min = 1514, .max = 1514 };
@@ -131,6 +144,22 @@ static u32 rgt_longest(const struct rgt_load *load)
 	return max3(load->len[0], load->len[1], max(load->len[2], load->max));
 }
 
+/* What a frame takes of the rate; the group is told so when it was sent */
+static u32 rgt_cost(const struct rgt_load *load, u32 len)
+{
+	len += load->overhead;
+
+	return load->atm ? DIV_ROUND_UP(len, 48) * 53 : len;
+}
+
+/* The longest frame is the dearest, and then it may be longer than it says */
+static u32 rgt_dearest(const struct rgt_load *load)
+{
+	u32 len = rgt_longest(load);
+
+	return max(len, rgt_cost(load, len));
+}
+
 static u64 rgt_bytes(u64 rate, u64 ns)
 {
 	return mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC);
@@ -151,6 +180,17 @@ static u64 rgt_clock(const struct rgt *s, const struct rgt_member *m)
 	return s->start + s->now + m->skew;
 }
 
+/* The clock by which a member keeps its schedules stands still, or goes on */
+static void rgt_look(struct rgt *s, struct rgt_member *m)
+{
+	u64 clock = rate_group_clock(&m->part, rgt_clock(s, m));
+
+	if (m->seen && m->part.group)
+		RGT_EXPECT(s, (s64)(clock - m->clock), GE, 0, "back");
+	m->clock = clock;
+	m->seen = m->part.group;
+}
+
 static u64 rgt_max(const struct rgt_meter *meter)
 {
 	return div64_u64(meter->max + NSEC_PER_SEC - 1, NSEC_PER_SEC);
@@ -169,7 +209,7 @@ static void rgt_drain_meter(struct rgt_meter *meter, u64 by)
 
 static void rgt_advance(struct rgt *s, u64 to)
 {
-	u64 could, backlog = s->backlog * NSEC_PER_SEC;
+	u64 could, backlog = s->cost * NSEC_PER_SEC;
 
 	/* No limit, or time enough to drain anything */
 	if (!s->rate || check_mul_overflow(s->rate, to - s->now, &could))
@@ -187,20 +227,23 @@ static void rgt_advance(struct rgt *s, u64 to)
 		rgt_fill_meter(&s->lag, backlog - s->ideal);
 }
 
-static void rgt_sent(struct rgt *s, struct rgt_member *m)
+/* Return: what it costs */
+static u32 rgt_sent(struct rgt *s, struct rgt_member *m)
 {
-	u64 bytes = (u64)m->len * NSEC_PER_SEC;
+	u32 cost = rgt_cost(m->load, m->len);
+	u64 bytes = (u64)cost * NSEC_PER_SEC;
 
 	m->wait = max(m->wait, s->now - m->born);
 	m->born = s->now;
-	m->sent += m->len;
-	s->sent += m->len;
+	m->sent += cost;
+	s->sent += cost;
 	s->packets++;
 	if (s->rate)
 		rgt_fill_meter(&s->excess, bytes);
 	rgt_drain_meter(&s->shortage, bytes);
 	if (!m->full) {
-		s->backlog -= m->len;
+		s->cost -= cost;
+		m->cost -= cost;
 		m->backlog -= m->len;
 		m->packets--;
 	}
@@ -208,6 +251,8 @@ static void rgt_sent(struct rgt *s, struct rgt_member *m)
 		m->len = rgt_len(m->load, &m->out);
 	else
 		s->busy--;
+
+	return cost;
 }
 
 /* Is it for the member to wait? Then it says until when. */
@@ -224,8 +269,13 @@ static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
 		rgt_fill_meter(&s->ahead, (u64)m->len * NSEC_PER_SEC);
 		return false;
 	}
-	if (!rate_group_wait(part, now, m->backlog, &when))
+	if (m->load->take && !rate_group_granted(part, m->backlog)) {
+		if (!rate_group_take(part, now, min(m->load->take, m->backlog),
+				     &when))
+			return false;
+	} else if (!rate_group_wait(part, now, m->backlog, &when)) {
 		return false;
+	}
 
 	m->call = s->now + when - now;
 	if (m->load->late && !rgt_random(s, 4))
@@ -240,21 +290,24 @@ static void rgt_call(struct rgt *s, struct rgt_member *m)
 	u64 now = rgt_clock(s, m);
 	s64 tail = rgt_tail(s);
 	bool wait;
-	u32 len;
+	u32 cost;
 
 	s->calls++;
 	m->call = RGT_NEVER;
+	rgt_look(s, m);
 	while (m->packets && s->packets < RGT_RUNAWAY) {
 		wait = rgt_wait(s, m, now);
+		rgt_look(s, m);
 		s->moves += rgt_tail(s) != tail;
 		if (wait || m->load->silent)
 			break;
-		len = m->len;
-		rgt_sent(s, m);
+		cost = rgt_sent(s, m);
 		if (part->rate)
-			rate_group_charge(part, now, len);
+			rate_group_charge(part, now, cost);
+		rgt_look(s, m);
 		if (part->rate && !m->packets)
 			rate_group_idle(part, now);
+		rgt_look(s, m);
 		tail = rgt_tail(s);
 	}
 }
@@ -277,20 +330,23 @@ static void rgt_queue_arrival(struct rgt *s, struct rgt_member *m, u64 ns)
 /* The backlog of a member vanishes */
 static void rgt_drop(struct rgt *s, struct rgt_member *m)
 {
+	rgt_look(s, m);
 	if (!m->packets)
 		return;
 	if (!m->full) {
-		s->ideal -= min(s->ideal, (u64)m->backlog * NSEC_PER_SEC);
-		s->backlog -= m->backlog;
+		s->ideal -= min(s->ideal, (u64)m->cost * NSEC_PER_SEC);
+		s->cost -= m->cost;
 	}
 	s->busy--;
 	m->out = m->in;
 	m->full = false;
 	m->packets = 0;
 	m->backlog = 0;
+	m->cost = 0;
 	m->call = RGT_NEVER;
 	if (m->part.rate)
 		rate_group_idle(&m->part, rgt_clock(s, m));
+	rgt_look(s, m);
 	rgt_queue(s, m);
 }
 
@@ -301,11 +357,12 @@ static void rgt_begin(struct rgt *s, struct rgt_member *m)
 	m->len = rgt_len(m->load, &m->out);
 	if (m->part.rate)
 		rate_group_arrive(&m->part, rgt_clock(s, m));
+	rgt_look(s, m);
 }
 
 static void rgt_add(struct rgt *s, struct rgt_member *m, u32 packets)
 {
-	u32 len;
+	u32 len, cost;
 
 	if (!m->packets)
 		rgt_begin(s, m);
@@ -313,9 +370,11 @@ static void rgt_add(struct rgt *s, struct rgt_member *m, u32 packets)
 	m->packets += packets;
 	while (packets--) {
 		len = rgt_len(m->load, &m->in);
+		cost = rgt_cost(m->load, len);
 		m->backlog += len;
-		s->backlog += len;
-		s->ideal += (u64)len * NSEC_PER_SEC;
+		m->cost += cost;
+		s->cost += cost;
+		s->ideal += (u64)cost * NSEC_PER_SEC;
 	}
 	rgt_queue(s, m);
 }
@@ -402,10 +461,13 @@ static void rgt_set_rate(struct rgt *s, u64 rate, u32 mtu,
 	if (racing)
 		rgt_call(s, racing);
 	for (m = s->member; m < s->member + s->n; m++) {
-		if (m->part.group)
-			rate_group_update(&m->part, rgt_clock(s, m));
-		else
+		rgt_look(s, m);
+		if (!m->part.group)
 			rate_group_join(&s->group, &m->part, rgt_clock(s, m));
+		m->part.burst = m->load->credit;
+		m->part.late = m->load->patience;
+		rate_group_update(&m->part, rgt_clock(s, m));
+		rgt_look(s, m);
 		if (m->packets)
 			m->call = s->now;
 		rgt_queue(s, m);
@@ -446,7 +508,8 @@ static struct rgt *rgt_new(struct kunit *test, u64 rate, u32 n,
 static u64 rgt_slack(const struct rgt *s)
 {
 	const struct rgt_load *load = s->member->load;
-	u32 frames = RATE_GROUP_QUANTUM / max(load->len[0], load->min) + 1;
+	u32 least = rgt_cost(load, max(load->len[0], load->min));
+	u32 frames = RATE_GROUP_QUANTUM / least + 1;
 
 	return min(rgt_bytes(s->rate, RATE_GROUP_SLACK), RATE_GROUP_BURST) +
 	       rgt_bytes(s->rate, s->n + frames) + 1;
@@ -475,14 +538,15 @@ static u64 rgt_bound(const struct rgt *s, bool excess)
 	u32 longest = 0;
 
 	for (m = s->member; m < s->member + s->n; m++) {
-		u32 len = rgt_longest(m->load), slot;
+		u32 len = rgt_dearest(m->load), slot;
 		bool late = m->load->late || m->load->stop || m->load->silent;
 
 		slot = max(s->group.quantum_max, min(len, RATE_GROUP_QUANTUM));
 		longest = max(longest, len);
 		ahead |= m->load->ahead;
 		vain |= late || m->load->drop;
-		if (m->load->min != RGT_MTU || len != RGT_MTU)
+		if (m->load->min != RGT_MTU || len != RGT_MTU ||
+		    m->load->overhead)
 			bound += max(len, RATE_GROUP_SMALL);
 		if (!m->full)
 			bound += RATE_GROUP_TAB;
@@ -536,6 +600,23 @@ static void rgt_expect_exact(struct rgt *s, s64 bytes)
 	}
 	tail -= s->start + rgt_ns(s, bytes);
 	RGT_EXPECT(s, abs(tail), LE, s->n + 1, "tail is wrong");
+}
+
+/* Who was busy all the time has seen what it sent take the time that it takes
+ * at R, and stood still otherwise.
+ */
+static void rgt_expect_clocks(struct rgt *s)
+{
+	struct rgt_member *m;
+	s64 ns;
+
+	for (m = s->member; m < s->member + s->n; m++) {
+		rgt_look(s, m);
+		ns = m->clock - s->start - rgt_ns(s, m->sent);
+		RGT_EXPECT(s, abs(ns), LE,
+			   rgt_ns(s, rgt_dearest(m->load)) + m->part.slack,
+			   "clock");
+	}
 }
 
 /* Cases */
@@ -647,6 +728,12 @@ static void rgt_test_fair(struct kunit *test)
 	static const struct rgt_load small = { .min = 64, .max = 64 };
 	static const struct rgt_load big = { .min = 9000, .max = 9000 };
 	static const struct rgt_load huge = { .min = 65000, .max = 65000 };
+	static const struct rgt_load more = {
+		.min = 64, .max = 1514, .overhead = 44, .atm = true,
+	};
+	static const struct rgt_load less = {
+		.min = 64, .max = 1514, .overhead = -60,
+	};
 	static const struct {
 		const struct rgt_load	*one;
 		const struct rgt_load	*others;
@@ -660,6 +747,7 @@ static void rgt_test_fair(struct kunit *test)
 		{ &huge, &big, 65000, 998000 },
 		{ &rgt_gso, &huge, 200000, 998000 },
 		{ &small, &rgt_equal, 2000, 999000 },
+		{ &more, &less, 2000, 999000 },
 	};
 	static const u64 rates[] = { RGT_GBIT / 10, RGT_GBIT, 10 * RGT_GBIT };
 	struct rgt *s;
@@ -676,6 +764,7 @@ static void rgt_test_fair(struct kunit *test)
 		rgt_expect_fair(s, mix[k].least);
 		rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
 		rgt_expect_exact(s, s->sent);
+		rgt_expect_clocks(s);
 	}
 }
 
@@ -705,6 +794,9 @@ static void rgt_random_schedule(struct kunit *test, u32 seed)
 	if (seed & 4)
 		load.drop = 2 + prandom_u32_state(&rnd) % 8;
 	load.ahead = seed & 8;
+	if (seed & 64)
+		load.overhead = (s32)(prandom_u32_state(&rnd) % 200) - 50;
+	load.atm = seed & 128;
 	late = load.late || load.stop;
 
 	/* Together they ask for 20 to 220 percent */
@@ -732,6 +824,8 @@ static void rgt_random_schedule(struct kunit *test, u32 seed)
 	if (!late && !full)
 		RGT_EXPECT(s, rgt_max(&s->lag), LE, rgt_bound(s, false),
 			   "too late");
+	for (i = 0; i < n; i++)
+		RGT_EXPECT(s, (s64)s->member[i].part.stood, GE, 0, "too early");
 }
 
 static void rgt_test_random(struct kunit *test)
@@ -985,9 +1079,9 @@ static void rgt_test_flood(struct kunit *test)
 	static const u32 lens[] = { 64, 300, 1514 };
 	struct rgt_load load;
 	struct rgt_member *m;
+	u64 part, sum, extra;
 	u32 i, j, allowance;
 	struct rgt *s;
-	u64 part, sum;
 
 	for (i = 0; i < ARRAY_SIZE(lens) * 3; i++) {
 		load = (struct rgt_load){
@@ -1014,12 +1108,54 @@ static void rgt_test_flood(struct kunit *test)
 		if (load.min > RATE_GROUP_SMALL)
 			allowance /= 2;
 		RGT_EXPECT(s, rgt_max(&s->ahead), LE, allowance, "at once");
-		RGT_EXPECT(s, m->sent, LE, part + (load.single ? part :
-			   sum / 4) + RATE_GROUP_AHEAD, "flood");
+		if (!load.single)
+			extra = load.min > RATE_GROUP_SMALL ? 0 : sum / 4;
+		else
+			extra = part;
+		RGT_EXPECT(s, m->sent, LE, part + extra + RATE_GROUP_AHEAD,
+			   "flood");
 		for (j = 1; j < s->n; j++)
 			RGT_EXPECT(s, s->member[j].sent * 10, GE, part * 7,
 				   "others");
 		rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
+	}
+}
+
+/* What always goes ahead never reserves anything, and pays nevertheless what it
+ * cost more, or less, than it asked for
+ */
+static void rgt_test_cost(struct kunit *test)
+{
+	static const struct rgt_load costs[] = {
+		{ .overhead = 38 }, { .overhead = 300 }, { .overhead = -14 },
+		{ .overhead = -60 }, { .atm = true },
+		{ .overhead = 44, .atm = true },
+	};
+	struct rate_group_member *part;
+	struct rgt_load sparse;
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(costs); i++) {
+		sparse = costs[i];
+		sparse.min = 64;
+		sparse.max = 64;
+		sparse.ahead = true;
+		s = rgt_new(test, RGT_GBIT, 20, &rgt_equal, 1, i);
+		part = &s->member->part;
+		rgt_fill_all(s);
+		rgt_drop(s, s->member);
+		s->member->load = &sparse;
+		rgt_run(s, 5 * NSEC_PER_MSEC);
+		for (j = 0; j < 2000; j++) {
+			rgt_add(s, s->member, 1);
+			rgt_run(s, 50 * NSEC_PER_USEC);
+			RGT_EXPECT(s, abs(part->unpaid), LE,
+				   rgt_dearest(&sparse), "unpaid");
+		}
+		RGT_EXPECT(s, s->member->wait, EQ, 0, "sparse");
+		rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
+		rgt_expect_exact(s, s->sent);
 	}
 }
 
@@ -1131,6 +1267,178 @@ static void rgt_test_extremes(struct kunit *test)
 		   "stuck");
 }
 
+/* Groups come with their first member and go with their last */
+static void rgt_test_numbers(struct kunit *test)
+{
+	struct rate_group_member *m;
+	struct rate_group *g, *one;
+	u32 i;
+
+	g = kunit_kcalloc(test, 3, sizeof(*g), GFP_KERNEL);
+	m = kunit_kcalloc(test, 4, sizeof(*m), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, g);
+	KUNIT_ASSERT_NOT_NULL(test, m);
+
+	rtnl_lock();
+	for (i = 0; i < 3; i++)
+		rate_group_join(rate_group_find(g, 3, 7 + i), &m[i], 1);
+	one = m[0].group;
+	KUNIT_EXPECT_PTR_NE(test, one, m[1].group);
+	KUNIT_EXPECT_PTR_NE(test, one, m[2].group);
+	KUNIT_EXPECT_PTR_NE(test, m[1].group, m[2].group);
+	KUNIT_EXPECT_PTR_EQ(test, rate_group_find(g, 3, 7), one);
+	KUNIT_EXPECT_NULL(test, rate_group_find(g, 3, 1));
+
+	rate_group_set_rate(one, RGT_GBIT, RGT_MTU, 1);
+	rate_group_join(one, &m[3], 1);
+	rate_group_leave(&m[0], 1);
+	KUNIT_EXPECT_PTR_EQ(test, rate_group_find(g, 3, 7), one);
+	rate_group_leave(&m[3], 1);
+	KUNIT_EXPECT_PTR_EQ(test, rate_group_find(g, 3, 1), one);
+	KUNIT_EXPECT_EQ(test, one->number, 1);
+	KUNIT_EXPECT_EQ(test, one->rate, 0);
+	rtnl_unlock();
+}
+
+/* Slots of its own length: who takes them gets as much more, or less */
+static void rgt_test_take(struct kunit *test)
+{
+	static const struct rgt_load slots[] = {
+		{ .min = 1514, .max = 1514, .take = 1514 },
+		{ .min = 1514, .max = 1514, .take = 3 * 1514 },
+		{ .min = 1514, .max = 1514, .take = 40 * 1514 },
+		{ .min = 64, .max = 1514, .take = 8 * 1514 },
+	};
+	u64 bound, others, want;
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(slots); i++) {
+		s = rgt_new(test, RGT_GBIT, 41, &rgt_equal, 1, i);
+		s->member->load = &slots[i];
+		rgt_fill_all(s);
+		rgt_run(s, 100 * NSEC_PER_MSEC);
+		rgt_run_anew(s, 400 * NSEC_PER_MSEC);
+
+		others = 0;
+		for (j = 1; j < s->n; j++)
+			others += s->member[j].sent;
+		want = mul_u64_u64_div_u64(others, slots[i].take, 40 * RGT_MTU);
+		RGT_EXPECT(s, s->member->sent * 100, LE, want * 103, "more");
+		RGT_EXPECT(s, s->member->sent * 100, GE, want * 97, "less");
+		bound = rgt_bound(s, true) + slots[i].max;
+		rgt_expect(s, bound, bound);
+	}
+}
+
+/* Others have sent for it: it has had its share, and no more than that */
+static void rgt_test_count(struct kunit *test)
+{
+	struct rgt *s = rgt_new(test, RGT_GBIT, 10, &rgt_equal, 1, 1);
+	struct rgt_member *m = s->member;
+	u64 part, all;
+	u32 i;
+
+	rgt_fill_all(s);
+	rgt_run(s, 10 * NSEC_PER_MSEC);
+	for (i = 0; i < 1000; i++) {
+		rate_group_count(&m->part, 2 * RGT_MTU);
+		RGT_EXPECT(s, m->part.excess, LE, s->group.quantum, "no end");
+		rgt_run(s, rgt_ns(s, 10 * RGT_MTU));
+	}
+	rgt_run_anew(s, NSEC_PER_MSEC);
+
+	for (i = 0; i < 1000; i++) {
+		if (i % 2)
+			rate_group_count(&m->part, RGT_MTU);
+		rgt_run(s, rgt_ns(s, 10 * RGT_MTU));
+	}
+	all = s->sent;
+	part = m->sent * 19;
+	RGT_EXPECT(s, part * 10, GE, all * 9, "less than half");
+	RGT_EXPECT(s, part * 10, LE, all * 11, "more than half");
+	rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
+}
+
+/* One token bucket for all: what the group did not use may go at once */
+static void rgt_test_burst(struct kunit *test)
+{
+	static const struct rgt_load load = {
+		.min = 1514, .max = 1514, .credit = 100 * 1514,
+	};
+	u64 bound, burst = load.credit;
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 1; i <= 20; i += 19) {
+		s = rgt_new(test, RGT_GBIT, i, &load, 1, i);
+		for (j = 0; j < 10; j++) {
+			rgt_run(s, 10 * NSEC_PER_MSEC);
+			s->excess.max = 0;
+			rgt_fill_all(s);
+			rgt_run_anew(s, NSEC_PER_USEC);
+			/* What is kept of slots whose backlog vanished */
+			bound = rgt_bound(s, true) + i * RGT_MTU;
+			RGT_EXPECT(s, s->sent, GE, burst - RGT_MTU, "burst");
+			RGT_EXPECT(s, s->sent, LE, burst + bound, "burst");
+			rgt_run(s, 10 * NSEC_PER_MSEC);
+			rgt_expect(s, burst + bound, bound);
+			while (s->busy)
+				rgt_drop(s, &s->member[s->busy - 1]);
+		}
+	}
+}
+
+/* A member that waits for something else does not lose its time */
+static void rgt_test_late(struct kunit *test)
+{
+	static const struct rgt_load load = {
+		.min = 1514, .max = 1514, .patience = 64 * 1514,
+	};
+	struct rgt *s = rgt_new(test, RGT_GBIT / 100, 1, &load, 1, 1);
+	struct rgt_member *m = s->member;
+	u32 i;
+
+	rgt_fill(s, m);
+	for (i = 0; i < 20; i++) {
+		m->stopped = s->now + rgt_ns(s, 50 * RGT_MTU);
+		rgt_queue(s, m);
+		rgt_run(s, rgt_ns(s, 100 * RGT_MTU));
+	}
+	RGT_EXPECT(s, s->sent, GE, 1998ULL * RGT_MTU, "lost");
+	RGT_EXPECT(s, s->sent, LE, 2002ULL * RGT_MTU, "won");
+}
+
+/* What a user is told about who has how much of the rate */
+static void rgt_test_share(struct kunit *test)
+{
+	struct rgt *s = rgt_new(test, RGT_GBIT, 4, &rgt_equal, 1, 1);
+	struct rate_group_member *part = &s->member->part;
+	u64 share;
+
+	RGT_EXPECT(s, rate_group_share(part, s->start + s->now), EQ, 0, "new");
+	rgt_fill_all(s);
+	rgt_run(s, 500 * NSEC_PER_MSEC);
+	share = rate_group_share(part, s->start + s->now);
+	RGT_EXPECT(s, share, GE, RGT_GBIT / 4 * 99 / 100, "share");
+	RGT_EXPECT(s, share, LE, RGT_GBIT / 4 * 101 / 100, "share");
+	RGT_EXPECT(s, rate_group_recent(part, s->start + s->now), EQ, true,
+		   "recent");
+
+	rgt_drop(s, s->member);
+	rgt_run(s, 500 * NSEC_PER_MSEC);
+	RGT_EXPECT(s, rate_group_share(part, s->start + s->now), EQ, 0, "idle");
+	RGT_EXPECT(s, rate_group_recent(part, s->start + s->now), EQ, false,
+		   "recent");
+	share = rate_group_share(&s->member[1].part, s->start + s->now);
+	RGT_EXPECT(s, share, GE, RGT_GBIT / 3 * 99 / 100, "share");
+
+	rgt_fill(s, s->member);
+	rgt_run(s, NSEC_PER_MSEC);
+	RGT_EXPECT(s, rate_group_share(part, s->start + s->now), EQ, 0,
+		   "not of before");
+}
+
 static int rgt_init(struct kunit *test)
 {
 	test->priv = kunit_kzalloc(test, sizeof(struct rgt), GFP_KERNEL);
@@ -1161,8 +1469,15 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_many),
 	KUNIT_CASE(rgt_test_ahead),
 	KUNIT_CASE(rgt_test_flood),
+	KUNIT_CASE(rgt_test_cost),
 	KUNIT_CASE(rgt_test_tab),
 	KUNIT_CASE(rgt_test_extremes),
+	KUNIT_CASE(rgt_test_numbers),
+	KUNIT_CASE(rgt_test_take),
+	KUNIT_CASE(rgt_test_count),
+	KUNIT_CASE(rgt_test_burst),
+	KUNIT_CASE(rgt_test_late),
+	KUNIT_CASE(rgt_test_share),
 	{}
 };
 
