@@ -10,7 +10,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	figures bench mutants gauntlet am clean setup
+	torture figures bench mutants gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -54,6 +54,9 @@ ynl: build ## the new attributes by the tree's own netlink description, without 
 
 compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
 	@$(LAB)/compat.py $(if $(BASE),--base)
+
+torture: build ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500]
+	@$(LAB)/torture.py $(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS)) $(if $(OPS),OPS=$(OPS))
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
