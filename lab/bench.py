@@ -12,7 +12,7 @@ import os
 import resource
 
 import kernel
-from boot import STOCK_SPLAT, boot_script
+from boot import boot_script
 from common import ROOT, guard
 from hop import Hop
 from scenarios import install
@@ -51,7 +51,7 @@ def cpu_time(which, hop, label, seconds):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     (row,), _ = boot_script(kernel.KERNELS[which][1], f"bench-{which}", "bench", spec,
                             hop=hop, virtual=True,
-                            allowed=STOCK_SPLAT if which.endswith("base") else ())
+                            allowed=kernel.known_splats(which))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
             row["packets"])

@@ -82,14 +82,15 @@ def fixed_random():
 
 def boot(
     kernel, name, command, env=None, files=(), virtual=False, mem="1G",
-    timeout=600, on_line=None, interactive=False, cpus=1,
+    timeout=600, on_line=None, interactive=False, cpus=1, params=(),
 ):
     """Run a shell command as root inside a kernel and return a Guest.
 
     kernel: path of the UML executable. name: of the job, a folder in
     build/guest that holds everything it read and wrote. files: copied into
     that folder first. virtual: use deterministic virtual time. cpus: for a
-    kernel that can have more than one. timeout: host seconds. on_line: called
+    kernel that can have more than one. params: more of the kernel's own
+    parameters. timeout: host seconds. on_line: called
     with each line that the guest adds to the file /run/job/progress; not the
     console, whose interrupts come when the host has time for them and would
     blur virtual time.
@@ -125,6 +126,7 @@ def boot(
         args += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
     if cpus > 1:
         args.append(f"ncpus={cpus}")
+    args += params
     # The same memory layout every time: part of what makes runs repeatable.
     args = ["setarch", "-R", *args]
     host_env = {"HOME": "/root", "PATH": os.environ["PATH"]}

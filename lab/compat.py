@@ -22,6 +22,7 @@ from pathlib import Path
 
 from boot import STOCK_SPLAT, boot_script
 from common import BUILD, IPROUTE2, JOBS, ROOT, Die, guard, run, say
+from traffic import pktgen
 
 RECORD = ROOT / "results" / "compat-base.json"
 TC = BUILD / "iproute2-base"
@@ -234,18 +235,17 @@ def call(*argv, text=None):
 
 def send(queues, count, size):
     """Let pktgen send to each TX queue but the last, which it cannot reach."""
-    def write(target, *commands):
-        for command in commands:
-            Path("/proc/net/pktgen", target).write_text(command, encoding="ascii")
-
-    write("kpktgend_0", "rem_device_all")
+    pktgen("kpktgend_0", "rem_device_all")
     for q in range(queues - 1):
-        write("kpktgend_0", f"add_device d0@{q}")
-        write(f"d0@{q}", f"count {count}", f"pkt_size {size}", "xmit_mode queue_xmit",
-              "delay 1000000", "dst 10.0.0.1", "src_min 10.1.0.1",
-              "dst_mac 02:00:00:00:00:01", f"queue_map_min {q + 1}", f"queue_map_max {q + 1}")
-    write("pgctrl", "start")
-    write("kpktgend_0", "rem_device_all")
+        pktgen("kpktgend_0", f"add_device d0@{q}")
+        for line in (
+            f"count {count}", f"pkt_size {size}", "xmit_mode queue_xmit",
+            "delay 1000000", "dst 10.0.0.1", "src_min 10.1.0.1",
+            "dst_mac 02:00:00:00:00:01", f"queue_map_min {q + 1}", f"queue_map_max {q + 1}",
+        ):
+            pktgen(f"d0@{q}", line)
+    pktgen("pgctrl", "start")
+    pktgen("kpktgend_0", "rem_device_all")
     time.sleep(1)
 
 

@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 
+from boot import STOCK_SPLAT
 from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
 
 CONFIG = ROOT / "lab" / "uml.config"
@@ -26,6 +27,11 @@ KERNELS = {  # name: (tree, output folder, fragments)
 }
 # Count what members of a rate group write to the cache line that they share.
 COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
+
+
+def known_splats(which):
+    """What a kernel is known to report, as for boot.splats()."""
+    return STOCK_SPLAT if which.endswith("base") else ()
 
 
 def configure(source, out, fragments=(CONFIG,), name="config"):

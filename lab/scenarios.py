@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import kernel
 import tcp
-from boot import STOCK_SPLAT, boot_script
+from boot import boot_script
 from common import ROOT, Die, guard, record_time, say
 from hop import NAME, Hop
 from traffic import FRAME, command, contender_lines, tc
@@ -531,7 +531,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
     all scenarios with all contenders.
     """
     ko = kernel.module(which)
-    allowed = STOCK_SPLAT if which == "base" else ()
+    allowed = kernel.known_splats(which)
     folder = kernel.KERNELS[which][1]
     results = {}
     start = time.monotonic()
@@ -624,8 +624,9 @@ def also_table(figures):
         for label in there:
             lines.append(f"    {label:<38}{row.text(label, figures):>12}" + "".join(
                 f"{row.text(label, figures, f'{c}: '):>{wide}}" for c in ALSO))
-        for label, bound in zip(row.cells, row.bounds):
+        for label, own in zip(row.cells, row.bounds):
             for c in ALSO:
+                bound = own
                 if "tbf" in c:  # whose users were promised the rate, and no more
                     bound = 0.25 if row.cells[label][1] == "deviation" else None
                 if label in there and not row.good(label, bound, figures, f"{c}: "):

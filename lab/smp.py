@@ -18,7 +18,7 @@ import re
 import threading
 
 import kernel
-from boot import STOCK_SPLAT, run_script
+from boot import run_script
 from common import ROOT, Die, guard
 from hop import NAME, Hop
 from scenarios import install, shared_writes
@@ -130,7 +130,7 @@ def once(which, hop, kind, case):
                            {"kind": kind, "case": case}, hop=hop, cpus=2, timeout=60)
     if "detected stall" in run.console or "lab: no end after" in run.console:
         return None
-    run.judge(STOCK_SPLAT if which.endswith("base") else ())
+    run.judge(kernel.known_splats(which))
     row, = rows
     if kind == "bound" and row["bps"] < 0.4 * BOUNDS[case][0]:
         return None

@@ -105,8 +105,8 @@ def priority(qdisc, kind="tcp", queues=4, rate_bps=2350e6, flows=16,
     rtt_us is short because a single TCP flow that lost a packet at 20 ms takes some
     4 s to fill a share of this size again: that would measure TCP alone.
     kind: of the priority flow, "tcp" or "udp" (1 Gbit/s offered); tos: its TOS
-    byte. more: as for case(). In the row: priority_bps and best_effort_bps, payload for TCP and
-    frames for UDP, which is what its rate limit counts.
+    byte. more: as for case(). In the row: priority_bps and best_effort_bps,
+    payload for TCP and frames for UDP, which is what its rate limit counts.
     """
     groups = [
         group("best effort", flows, queues, stagger_us=stagger_us),

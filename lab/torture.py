@@ -455,7 +455,6 @@ class Batch:
             text += more
         return b"Command failed -:%d\n" % (self.count - 1) not in text
 
-
     def end(self):
         """Let it end."""
         self.process.stdin.close()
@@ -616,26 +615,13 @@ def guest(_):
 
 # ----------------------------------------------------------------- host side
 
-def checked_kernel(kernel):
-    """Folder, for run_script(), of a kernel that keeps an eye on its slabs.
-
-    That takes an argument of the kernel which boot() does not know.
-    """
-    folder = FOLDER / "kernel"
-    folder.mkdir(parents=True, exist_ok=True)
-    script = folder / "linux"
-    script.write_text(f'#!/bin/sh\nexec {BUILD / kernel / "linux"} "$@" slab_debug=FZPU\n')
-    script.chmod(0o755)
-    return folder
-
-
 def attempt(kernel, lines):
     """Boot and carry out the lines: (what is wrong or None, index or None, last row)."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / "lines.txt"
     path.write_text("".join(f"{line}\n" for line in lines))
-    rows, boot = run_script(checked_kernel(kernel), "torture-run", "torture", {},
-                            files=(path,), virtual=True, timeout=HOST_LIMIT)
+    rows, boot = run_script(kernel, "torture-run", "torture", {}, files=(path,), virtual=True,
+                            timeout=HOST_LIMIT, params=("slab_debug=FZPU",))
     for row in rows:
         if "trouble" in row:
             return row["trouble"], row["at"], rows[-1]
