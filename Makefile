@@ -72,10 +72,15 @@ am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next
 	@$(LAB)/tree.py am TREE='$(TREE)'
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
+	@$(LAB)/setup.py figures
 	@$(LAB)/bench.py
 	@$(LAB)/smp.py
 
-figures gauntlet:
+figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, README.md
+	@$(LAB)/setup.py figures
+	@$(LAB)/figures.py
+
+gauntlet:
 	@echo 'make $@: not yet, see "What is not done yet" in README.md' >&2; exit 2
 
 clean: ## remove build/ (the download cache stays)

@@ -1,8 +1,8 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
-real time.
+only. bench-* are without debugging, for figures and for counting CPU time; smp-* have
+two CPUs and real time; sweep-* are bench-* with a constant that can be set.
 """
 
 import hashlib
@@ -24,9 +24,32 @@ KERNELS = {  # name: (tree, output folder, fragments)
     "bench-base": ("linux-base", "um-bench-base", BENCH),
     "smp-patched": ("linux", "um-smp", SMP),
     "smp-base": ("linux-base", "um-smp-base", SMP),
+    "sweep-patched": ("linux", "um-sweep", BENCH),
+    "sweep-base": ("linux-base", "um-sweep-base", BENCH),
 }
-# Count what members of a rate group write to the cache line that they share.
-COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
+# Below /sys/module: us between two scans, and bytes of the longest slot.
+KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
+         "sweep-patched": "sch_rate_group/parameters/lab_knob"}
+
+
+def flags(which, source):
+    """Arguments for make that compile something in front of single sources.
+
+    In all kernels, what members of a rate group write to their cache line is counted.
+    """
+    group = f"-include {ROOT}/lab/count.h"
+    if which == "sweep-patched":
+        group += f" -include {ROOT}/lab/sweep.h"
+    args = [f"CFLAGS_sch_rate_group.o={group}"]
+    if which == "sweep-base":
+        lines = (source / "net/sched/sch_cake.c").read_text().splitlines()
+        where = [number for number, line in enumerate(lines, 1)
+                 if "sync_time = 200 * NSEC_PER_USEC" in line]
+        if len(where) != 1:
+            raise Die("the base's sch_cake.c sets sync_time in another way; correct "
+                      "lab/sweep.h")
+        args.append(f"CFLAGS_sch_cake.o=-DSYNC_LINE={where[0]} -include {ROOT}/lab/sweep.h")
+    return args
 
 
 def known_splats(which):
@@ -97,7 +120,8 @@ def build(which):
     if which == "series1":
         series1_tree(source)
     configure(source, out, fragments, f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
+    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1),
+         *flags(which, source)],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)

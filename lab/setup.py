@@ -53,6 +53,8 @@ PACKAGES = {
     "python3-venv": "module ensurepip",
 }
 
+FIGURES = {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
+           "clang-19": "clang-19"}
 
 # -------------------------------------------------------------- packages
 
@@ -65,9 +67,12 @@ def present(probe):
     return shutil.which(probe, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 
-def packages():
-    """Install missing packages through apt, as root or through sudo; Die otherwise."""
-    missing = [name for name, probe in PACKAGES.items() if not present(probe)]
+def packages(wanted):
+    """Install missing packages through apt, as root or through sudo; Die otherwise.
+
+    wanted: dict like PACKAGES.
+    """
+    missing = [name for name, probe in wanted.items() if not present(probe)]
     if not missing:
         return
     names = " ".join(missing)
@@ -85,7 +90,7 @@ def packages():
         run([*root, "apt-get", "update"], "apt-update", "updating apt's lists, then once more", 20,
             env=env)
         run(install, "packages", f"installing {names}", 60, env=env)
-    still = [name for name in missing if not present(PACKAGES[name])]
+    still = [name for name in missing if not present(wanted[name])]
     if still:
         raise Die(f"apt-get installed them, yet {' '.join(still)} cannot be found; "
                   "see build/logs/packages.log")
@@ -355,8 +360,10 @@ def main():
     """Run the steps named on the command line, or all of them."""
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
-    steps = {"packages": packages, "kernel": lambda: kernel(settings), "iproute2": iproute2,
+    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings), "iproute2": iproute2,
              "sparse": sparse, "venv": venv}
+    if "figures" in words:
+        steps["figures"] = lambda: packages(FIGURES)
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
