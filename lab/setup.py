@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Install, download and build what the lab needs, as pinned in base.conf.
 
-usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
+usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv] [cocci]
+                                                    (default: all but cocci)
 
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
@@ -52,6 +53,7 @@ PACKAGES = {
     "codespell": "codespell", "busybox-static": "busybox", "git": "git",
     "python3-venv": "module ensurepip",
 }
+COCCI = {"coccinelle": "spatch"}
 
 
 # -------------------------------------------------------------- packages
@@ -65,9 +67,9 @@ def present(probe):
     return shutil.which(probe, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 
-def packages():
+def packages(wanted=PACKAGES):
     """Install missing packages through apt, as root or through sudo; Die otherwise."""
-    missing = [name for name, probe in PACKAGES.items() if not present(probe)]
+    missing = [name for name, probe in wanted.items() if not present(probe)]
     if not missing:
         return
     names = " ".join(missing)
@@ -85,7 +87,7 @@ def packages():
         run([*root, "apt-get", "update"], "apt-update", "updating apt's lists, then once more", 20,
             env=env)
         run(install, "packages", f"installing {names}", 60, env=env)
-    still = [name for name in missing if not present(PACKAGES[name])]
+    still = [name for name in missing if not present(wanted[name])]
     if still:
         raise Die(f"apt-get installed them, yet {' '.join(still)} cannot be found; "
                   "see build/logs/packages.log")
@@ -356,12 +358,12 @@ def main():
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
     steps = {"packages": packages, "kernel": lambda: kernel(settings), "iproute2": iproute2,
-             "sparse": sparse, "venv": venv}
+             "sparse": sparse, "venv": venv, "cocci": lambda: packages(COCCI)}
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
     BUILD.mkdir(exist_ok=True)
-    for word in words or steps:
+    for word in words or (step for step in steps if step != "cocci"):
         steps[word]()
 
 
