@@ -22,11 +22,16 @@ KERNELS = {  # name: (tree, output folder, fragments)
     "series1": ("linux-s1", "um-s1", (CONFIG,)),
     "bench-patched": ("linux", "um-bench", BENCH),
     "bench-base": ("linux-base", "um-bench-base", BENCH),
+    "coverage": ("linux", "um-gcov", (CONFIG, ROOT / "lab" / "gcov.config")),
     "smp-patched": ("linux", "um-smp", SMP),
     "smp-base": ("linux-base", "um-smp-base", SMP),
 }
 # Count what members of a rate group write to the cache line that they share.
 COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
+# Objects whose lines the kernel for coverage counts.
+GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in (
+    "sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
+    "sch_rate_group", "sch_tbf")]
 
 
 def known_splats(which):
@@ -97,8 +102,8 @@ def build(which):
     if which == "series1":
         series1_tree(source)
     configure(source, out, fragments, f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
-        f"kernel-{which}", cwd=source, env=kernel_env(),
+    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT,
+         *(GCOV if which == "coverage" else [])], f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)
     return out / "linux"

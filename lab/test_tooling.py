@@ -12,6 +12,7 @@ from pathlib import Path
 
 import boot
 import common
+import coverage
 import demo
 import scenarios
 import setup
@@ -186,6 +187,16 @@ class Reading(unittest.TestCase):
     def test_deviation(self):
         """Percent, signed."""
         self.assertAlmostEqual(demo.deviation({"measured_bps": 99, "rate_bps": 100}), -1)
+
+    def test_coverage(self):
+        """A line that does not run has to be explained, one that does must not be."""
+        rows = [[n, "f", f"x{n};", ["tdc"]] for n in range(99)] + [[99, "f", "y;", []]]
+        why = {("a.c", "f", "y;"): "because"}
+        self.assertEqual(coverage.judge({"a.c": rows}, why), (2, []))
+        self.assertIn("does not run", coverage.judge({"a.c": rows}, {})[1][0])
+        stale = {**why, ("a.c", "f", "x1;"): "because"}
+        self.assertIn("that runs", coverage.judge({"a.c": rows}, stale)[1][0])
+        self.assertIn("less than", coverage.judge({"a.c": rows[-5:]}, why)[1][0])
 
     def test_tap(self):
         """Lines of tdc's TAP output."""
