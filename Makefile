@@ -61,7 +61,7 @@ torture: build ## trees of qdiscs in random order, under traffic: no splat, hang
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
 
-coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios, torture
+coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios
 	@$(LAB)/setup.py venv
 	@$(LAB)/coverage.py
 

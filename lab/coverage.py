@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """make coverage: which lines of the series its tests run.
 
-Boots a kernel that counts (gcov) with KUnit, tdc, YNL, the scenarios, compat and
-torture, adds the counts up, and compares them with the lines that the series add to
-the C files of net/sched, tests left out. BOUND percent of those that are code must
-have run, and each that has not is explained in lab/coverage.txt. Writes
-results/coverage.json; --table prints the table of that again.
+Boots a kernel that counts (gcov) with KUnit, tdc, YNL, compat and some scenarios, adds
+the counts up, and compares them with the lines that the series add to the C files of
+net/sched, tests left out. BOUND percent of those that are code must have run, and each
+that has not is explained in lab/coverage.txt. Writes results/coverage.json; --again
+judges the counts of the last run, --table prints the table of the results.
 """
 
 import collections
@@ -21,19 +21,19 @@ import boot
 import compat
 import kernel
 import scenarios
-import tcp
 import tdc
-import torture
 from common import BUILD, ROOT, Die, git, guard, say
 
 FOLDER = kernel.KERNELS["coverage"][1]
 EXPLAINED = ROOT / "lab" / "coverage.txt"
 RESULTS = ROOT / "results" / "coverage.json"
 BOUND = 95  # %
-LOADS = ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames", "sparse 1",
-         "flood 60", "tins 4", "spread 2", "beside", "gso split", "gso whole", "rate changes",
-         "link flaps")
-CONTENDERS = ("cake_mq", "mq + cake shared", "mq + tbf shared")
+LOADS = {  # contender: scenarios
+    "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
+                "sparse 1", "flood 60", "tins 4", "spread 2", "beside", "gso split",
+                "gso whole", "rate changes", "link flaps"),
+    "mq + tbf shared": ("80/20", "gso split", "rate changes"),
+}
 
 
 # ---------------------------------------------------------------- the tests
@@ -73,15 +73,8 @@ def old_commands(name):
 
 def traffic(name, contender):
     """Loads in virtual time."""
-    boot.boot_script(FOLDER, name, "scenarios", {"contender": contender, "scenarios": LOADS},
+    boot.boot_script(FOLDER, name, "scenarios", {"contender": contender, "scenarios": LOADS[contender]},
                 hop=kernel.module("coverage"), virtual=True, timeout=900)
-
-
-def trees(name):
-    """Trees of qdiscs in random order."""
-    if not torture.judge(FOLDER, "seed 1", torture.Plan(1).lines(300), shrinking=False):
-        raise Die("make torture does not pass in the kernel for coverage")
-    shutil.copytree(BUILD / "guest" / "torture-run", BUILD / "guest" / name)
 
 
 TESTS = {
@@ -90,9 +83,7 @@ TESTS = {
     "YNL": ynl,
     "compat": old_commands,
     **{contender: lambda name, contender=contender: traffic(name, contender)
-       for contender in CONTENDERS},
-    "TCP": lambda name: tcp.run(FOLDER, name, [scenarios.tcp_cases()["cs5 tcp"]]),
-    "torture": trees,
+       for contender in LOADS},
 }
 
 
@@ -133,16 +124,26 @@ def added():
     return lines
 
 
+def job(test):
+    """Name of a test's guest."""
+    return f"coverage-{test.replace(' + ', '-').replace(' ', '-')}"
+
+
 def measure():
-    """Run all tests: {file: [[line number, function, text, ran in these tests]]}."""
-    counts = {}
+    """Run all tests in the kernel that counts."""
+    kernel.build("coverage")
+    # The constructors that announce the counts run before the kernel does, on the host's
+    # stack. lockdep looks at that up to the next multiple of 16 KB: let it be that long.
+    boot.HOST_ENV["STACK"] = "-" * 65536
     for test, run in TESTS.items():
-        name = f"coverage-{test.replace(' ', '-').replace('+', '-')}"
         start = time.monotonic()
-        shutil.rmtree(BUILD / "guest" / name, ignore_errors=True)
-        run(name)
-        counts[test] = counted(BUILD / "guest" / name)
+        run(job(test))
         say(f"{test} ({time.monotonic() - start:.0f} s)")
+
+
+def collect():
+    """What they ran: {file: [[line number, function, text, tests that run it]]}."""
+    counts = {test: counted(BUILD / "guest" / job(test)) for test in TESTS}
     figures = {}
     for file, numbers in sorted(added().items()):
         source = (BUILD / "linux" / file).read_text().splitlines()
@@ -213,12 +214,10 @@ def main():
     if "--table" in sys.argv[1:]:
         print("\n".join(table(json.loads(RESULTS.read_text())["files"], known)))
         return
-    kernel.build("coverage")
-    # The constructors that announce the counts run before the kernel does, on the host's
-    # stack. lockdep looks at that up to the next multiple of 16 KB: let it be that long.
-    boot.HOST_ENV["STACK"] = "-" * 65536
-    say(f"{', '.join(TESTS)} in a kernel that counts lines (about 10 min)")
-    figures = measure()
+    if "--again" not in sys.argv[1:]:
+        say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
+        measure()
+    figures = collect()
     RESULTS.write_text(json.dumps(
         {"what": "lines that the series add to net/sched and that are code: number, function, "
          "text, tests that run it", "files": figures}, indent=None).replace("]], [", "]],\n[")

@@ -165,6 +165,12 @@ class Documents(unittest.TestCase):
                     good = value >= bound if row.at_least else abs(value) <= bound
                     self.assertTrue(good, told)
 
+    def test_coverage(self):
+        """The README has the table of coverage."""
+        figures = json.loads(coverage.RESULTS.read_text())["files"]
+        self.assertIn("\n".join(coverage.table(figures, coverage.explanations())),
+                      (common.ROOT / "README.md").read_text())
+
 
 class Reading(unittest.TestCase):
     """Parsing of logs and results."""
