@@ -73,8 +73,9 @@ def old_commands(name):
 
 def traffic(name, contender):
     """Loads in virtual time."""
-    boot.boot_script(FOLDER, name, "scenarios", {"contender": contender, "scenarios": LOADS[contender]},
-                hop=kernel.module("coverage"), virtual=True, timeout=900)
+    spec = {"contender": contender, "scenarios": LOADS[contender]}
+    boot.boot_script(FOLDER, name, "scenarios", spec, hop=kernel.module("coverage"),
+                     virtual=True, timeout=900)
 
 
 TESTS = {
@@ -105,7 +106,8 @@ def counted(job):
         for file in json.loads(done.stdout)["files"]:
             name = os.path.relpath(os.path.join(BUILD / FOLDER, file["file"]), BUILD / "linux")
             for line in file["lines"]:
-                had = files[name].setdefault(line["line_number"], [0, line.get("function_name")])
+                had = files[name].setdefault(line["line_number"],
+                                             [0, line.get("function_name")])
                 had[0] += line["count"]
     return files
 

@@ -1,8 +1,8 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
-real time.
+only; coverage is patched and counts which lines run. bench-* are without debugging,
+for counting CPU time; smp-* have two CPUs and real time.
 """
 
 import hashlib
