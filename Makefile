@@ -10,7 +10,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	torture figures bench mutants gauntlet am clean setup
+	torture figures bench mutants cocci coverage gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -60,6 +60,14 @@ torture: build ## trees of qdiscs in random order, under traffic: no splat, hang
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
+
+coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios
+	@$(LAB)/setup.py venv
+	@$(LAB)/coverage.py
+
+cocci: tree ## the series' semantic patch: planted faults found, the patched net/sched clean
+	@$(LAB)/setup.py cocci
+	@$(LAB)/cocci.py
 
 check: tree ## per-patch gates: apply, build, sparse, checkpatch, kernel-doc, copies
 	@$(LAB)/setup.py sparse

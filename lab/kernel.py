@@ -1,8 +1,9 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only. bench-* are without debugging, for figures and for counting CPU time; smp-* have
-two CPUs and real time; sweep-* are bench-* with a constant that can be set.
+only; coverage is patched and counts which lines run. bench-* are without debugging,
+for figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
+bench-* with a constant that can be set.
 """
 
 import hashlib
@@ -22,18 +23,23 @@ KERNELS = {  # name: (tree, output folder, fragments)
     "series1": ("linux-s1", "um-s1", (CONFIG,)),
     "bench-patched": ("linux", "um-bench", BENCH),
     "bench-base": ("linux-base", "um-bench-base", BENCH),
+    "coverage": ("linux", "um-gcov", (CONFIG, ROOT / "lab" / "gcov.config")),
     "smp-patched": ("linux", "um-smp", SMP),
     "smp-base": ("linux-base", "um-smp-base", SMP),
     "sweep-patched": ("linux", "um-sweep", BENCH),
     "sweep-base": ("linux-base", "um-sweep-base", BENCH),
 }
+# Objects whose lines the kernel for coverage counts.
+GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in (
+    "sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
+    "sch_rate_group", "sch_tbf")]
 # Below /sys/module: us between two scans, and bytes of the longest slot.
 KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
          "sweep-patched": "sch_rate_group/parameters/lab_knob"}
 
 
 def flags(which, source):
-    """Arguments for make that compile something in front of single sources.
+    """Arguments for make that change how single sources are compiled.
 
     In all kernels, what members of a rate group write to their cache line is counted.
     """
@@ -49,7 +55,7 @@ def flags(which, source):
             raise Die("the base's sch_cake.c sets sync_time in another way; correct "
                       "lab/sweep.h")
         args.append(f"CFLAGS_sch_cake.o=-DSYNC_LINE={where[0]} -include {ROOT}/lab/sweep.h")
-    return args
+    return args + (GCOV if which == "coverage" else [])
 
 
 def known_splats(which):

@@ -3,6 +3,7 @@
 """Install, download and build what the lab needs, as pinned in base.conf.
 
 usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
+       setup.py STEP ...      a step of MORE: packages that one target needs
 
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
@@ -52,9 +53,12 @@ PACKAGES = {
     "codespell": "codespell", "busybox-static": "busybox", "git": "git",
     "python3-venv": "module ensurepip",
 }
+MORE = {  # step: what single targets need, and nothing else
+    "cocci": {"coccinelle": "spatch"},
+    "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
+                "clang-19": "clang-19"},
+}
 
-FIGURES = {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
-           "clang-19": "clang-19"}
 
 # -------------------------------------------------------------- packages
 
@@ -70,7 +74,7 @@ def present(probe):
 def packages(wanted):
     """Install missing packages through apt, as root or through sudo; Die otherwise.
 
-    wanted: dict like PACKAGES.
+    wanted: {package: probe} like PACKAGES.
     """
     missing = [name for name, probe in wanted.items() if not present(probe)]
     if not missing:
@@ -360,15 +364,15 @@ def main():
     """Run the steps named on the command line, or all of them."""
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
-    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings), "iproute2": iproute2,
-             "sparse": sparse, "venv": venv}
-    if "figures" in words:
-        steps["figures"] = lambda: packages(FIGURES)
+    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
+             "iproute2": iproute2, "sparse": sparse, "venv": venv}
+    usual = list(steps)
+    steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
     BUILD.mkdir(exist_ok=True)
-    for word in words or steps:
+    for word in words or usual:
         steps[word]()
 
 
