@@ -104,14 +104,14 @@ def switching(rows):
     """Throughput over time; induced queue by what can be tuned."""
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained",
                                 width_ratios=(1.4, 1, 1))
-    for label in ("root cake", "stock cake_mq", "series"):
+    for label, width in (("stock cake_mq", 1), ("series", 2.5), ("root cake", 0.8)):
         row = rows.of(label=label, what="timeline")[0]
         times = [(i * row["bin_s"] - row["switch_s"]) * 1e3 for i in range(len(row["bps"]))]
         axes[0].step(times, [b / 1e9 for b in row["bps"]], where="post", label=label,
-                     color=LOOK[label][0], lw=1)
+                     color=LOOK[label][0], lw=width)
     axes[0].set(xlabel="ms from when 36 more queues start", ylabel="sent, Gbit/s (50 us bins)",
-                ylim=(0, None))
-    axes[0].legend(loc="lower right")
+                ylim=(0, None), xlim=(-1, 4))
+    axes[0].legend(loc="upper right")
     for ax, label, title, scale in (
             (axes[1], "stock cake_mq", "stock: time between two scans, us", 1),
             (axes[2], "series", "series: longest slot, KB", 1e-3)):
@@ -137,13 +137,13 @@ def imbalance(rows):
         mine = stock.of(value=value)
         axes[0].plot(mine.column("queues"), [20 * (1 + d / 100) for d in
                      mine.column("deviation")], color=shade, marker="s", ms=3,
-                     label=f"stock, {value} us")
+                     label=f"stock, scan every {value} us", lw=0.8 + 4 / value ** 0.2)
     mine = rows.of(what="receive_queues", label="series")
     line(axes[0], "series", mine.column("queues"),
          [20 * (1 + d / 100) for d in mine.column("deviation")], ms=3)
     axes[0].set(xlabel="TX queues (40 receive queues, 25 Gbit/s offered)",
-                ylabel="sent, Gbit/s (rate: 20)", ylim=(0, 21))
-    axes[0].legend(loc="lower right")
+                ylabel="sent, Gbit/s (rate: 20)", ylim=(16, 20.5))
+    axes[0].legend(loc="lower left")
     for ax, label in zip(axes[1:], ("stock cake_mq", "series")):
         mine = rows.of(what="skewed", label=label)
         skews, loads = mine.values("skew"), mine.values("pps")
