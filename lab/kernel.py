@@ -1,7 +1,8 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
+only. debug finds mistakes at a price, and has modules; faults is that with faults in
+it. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
 real time.
 """
 
@@ -12,14 +13,19 @@ import sys
 
 from boot import STOCK_SPLAT
 from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
+from mutants import mutated, read_list
 
 CONFIG = ROOT / "lab" / "uml.config"
 BENCH = (CONFIG, ROOT / "lab" / "bench.config")
+DEBUG = (CONFIG, ROOT / "lab" / "debug.config")
+FAULTS = ROOT / "lab" / "faults.txt"
 SMP = (*BENCH, ROOT / "lab" / "smp.config")
 KERNELS = {  # name: (tree, output folder, fragments)
     "patched": ("linux", "um", (CONFIG,)),
     "base": ("linux-base", "um-base", (CONFIG,)),
     "series1": ("linux-s1", "um-s1", (CONFIG,)),
+    "debug": ("linux", "um-debug", DEBUG),
+    "faults": ("faults/linux", "faults/um-debug", DEBUG),
     "bench-patched": ("linux", "um-bench", BENCH),
     "bench-base": ("linux-base", "um-bench-base", BENCH),
     "smp-patched": ("linux", "um-smp", SMP),
@@ -90,12 +96,35 @@ def series1_tree(where):
     stamp.write_text(commit)
 
 
+def faults_tree(where):
+    """Make the tree with the faults that make torture plants, as series1_tree().
+
+    Below its own folder the names are those of the debug kernel, so that ccache has
+    most of what it is made of.
+    """
+    files = mutated(BUILD / "linux", read_list(FAULTS))
+    want = hashlib.sha256("".join(files.values()).encode()).hexdigest() + git(
+        BUILD / "linux", "rev-parse", "HEAD")
+    stamp = where / ".made-with"
+    if stamp.exists() and stamp.read_text() == want:
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    where.parent.mkdir(exist_ok=True)
+    run(["cp", "-al", BUILD / "linux", where], "faults-tree")
+    for path, text in files.items():
+        (where / path).unlink()  # not the other tree's file behind the link
+        (where / path).write_text(text)
+    stamp.write_text(want)
+
+
 def build(which):
     """Build one kernel; return the path of the executable."""
     tree, out, fragments = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
     if which == "series1":
         series1_tree(source)
+    if which == "faults":
+        faults_tree(source)
     configure(source, out, fragments, f"config-{which}")
     run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
         f"kernel-{which}", cwd=source, env=kernel_env(),
