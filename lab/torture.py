@@ -58,6 +58,7 @@ BOOTS = 12  # at most, to shrink a failure
 LIMIT = 300  # virtual s for one operation: shapers may be slow, RTNL must not be
 SWEEP = 100  # allocations of an operation that are made to fail in turn, at most
 SPARE = 512  # KiB
+TRACKED = "FZPU,kmalloc-*,net_namespace"  # slabs; KASAN looks after all
 
 # Beside boot.SPLAT: SLUB's own reports, and lockdep that gives up.
 MORE = re.compile(r"BUG \S+ \(|\bBUG: MAX_|turning off the locking"
@@ -69,18 +70,26 @@ JUDGED = re.compile(r"_*(qdisc|cake|tbf|mq|mqprio|rate_group|fq_codel|pfifo|bfif
                     r"|netem|tc|tcf|cls|mall|gen|gnet|attach|alloc_netdev|netif_alloc"
                     r"|nsim|dummy|setup_net|copy_net_ns|net_alloc|pktgen)_")
 
+LIBC = ctypes.CDLL(None, use_errno=True)
 TRACING = Path("/sys/kernel/debug/tracing")
 QUEUES = {"d0": 4, "d1": 3, "e0": 4, "s0": 4}  # e0 is made in the namespace n0
-DUMMY = "numtxqueues {} numrxqueues 1 type dummy"
+INDEX = {"d0": 100, "d1": 101, "e0": 102}  # kept for ever, as tc remembers it
 
 # ------------------------------------------------------------ the operations
+
+def link_add(dev):
+    """The operation that makes a dummy device."""
+    space = "netns n0 " if dev == "e0" else ""
+    return (f"ip link add {dev} index {INDEX[dev]} {space}numtxqueues {QUEUES[dev]} "
+            "numrxqueues 1 type dummy")
+
 
 SETUP = [
     "sysctl -q net.core.default_qdisc=pfifo_fast",
     "ip netns add n0",
-    f"ip link add d0 {DUMMY.format(4)}", "ip link set d0 up", "send d0",
-    f"ip link add d1 {DUMMY.format(3)}", "ip link set d1 up", "send d1",
-    f"ip link add e0 netns n0 {DUMMY.format(4)}", "ip -n n0 link set e0 up", "send e0 n0",
+    link_add("d0"), "ip link set d0 up", "send d0",
+    link_add("d1"), "ip link set d1 up", "send d1",
+    link_add("e0"), "ip -n n0 link set e0 up", "send e0 n0",
     "nsim add", "ip link set s0 up", "send s0",
 ]
 CLEANUP = [
@@ -239,7 +248,7 @@ class Plan:
 
     def look(self, dev):
         """Dump."""
-        what = self.rng.choice(["-s qdisc", "-s class", "filter", "-j -s qdisc"])
+        what = self.rng.choice(["qdisc", "class", "filter"])
         return [f"{self.tool(dev, 'tc')} {what} show dev {dev}"]
 
     def flap(self, dev):
@@ -271,7 +280,7 @@ class Plan:
         gone = f"{self.tool(dev, 'ip')} link del {dev}"
         self.space[dev] = None
         first = self.new_root(dev) if self.rng.random() < .5 else []  # while it is down
-        return [gone, f"ip link add {dev} {DUMMY.format(QUEUES[dev])}", *first,
+        return [gone, link_add(dev), *first,
                 f"ip link set {dev} up", f"send {dev}"]
 
     def move(self, dev):
@@ -286,13 +295,12 @@ class Plan:
 
     def namespace(self, _):
         """The namespace goes, with the devices in it and their qdiscs; a new one comes."""
-        lines = ["ip netns del n0", "ip netns add n0",
-                 f"ip link add e0 netns n0 {DUMMY.format(4)}", "ip -n n0 link set e0 up",
-                 "send e0 n0"]
+        lines = ["ip netns del n0", "ip netns add n0", link_add("e0"),
+                 "ip -n n0 link set e0 up", "send e0 n0"]
         self.root["e0"] = None
         if self.space["d1"]:
             self.root["d1"] = self.space["d1"] = None
-            lines += [f"ip link add d1 {DUMMY.format(3)}", "ip link set d1 up", "send d1"]
+            lines += [link_add("d1"), "ip link set d1 up", "send d1"]
         return lines
 
     def together(self, dev):
@@ -346,7 +354,7 @@ def tour():
                       + qdisc_words(plan.rng, kind)
                       for number, kind in enumerate(CHILDREN)]
         lines += [f"{tc} qdisc replace dev {dev} root handle 3: cake_mq bandwidth 1gbit",
-                  f"{tc} -s qdisc show dev {dev}", f"{tc} -s class show dev {dev}"]
+                  f"{tc} qdisc show dev {dev}", f"{tc} class show dev {dev}"]
     return [*lines, "ethtool -L s0 combined 2", *Plan(1).lines(60)]
 
 
@@ -355,7 +363,7 @@ def tour():
 def enter(path):
     """Move this thread into the network namespace of a file."""
     with open(path, "rb") as file:
-        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000):
+        if LIBC.setns(file.fileno(), 0x40000000):
             raise OSError(ctypes.get_errno(), path)
 
 
@@ -458,32 +466,29 @@ class Trouble(Exception):
     """An operation did not end, or was refused though it must not be."""
 
 
-def nsim(word):
-    """Create s0, a netdevsim of four queues that ethtool -L can take away, or delete it.
-
-    Whether that was accepted.
-    """
+def write(path, text):
+    """Whether the kernel took a text for one of its files."""
     try:
-        if word == "del":
-            Path("/sys/bus/netdevsim/del_device").write_text("1")
-            return True
-        Path("/sys/bus/netdevsim/new_device").write_text("1 1 4")
-        name = os.listdir("/sys/bus/netdevsim/devices/netdevsim1/net")[0]
-        subprocess.run(["ip", "link", "set", name, "name", "s0"], check=True)
+        Path(path).write_text(text)
         return True
-    except (OSError, subprocess.CalledProcessError):
+    except OSError:
         return False
+
+
+def unload_module(name):
+    """Whether a module was there and went."""
+    return not LIBC.syscall(176, name.encode(), os.O_NONBLOCK)  # delete_module() of x86-64
 
 
 class Batch:
     """A tc or ip that stays, which saves the time of starting one for each line.
 
-    It keeps its namespace alive, and remembers the numbers of devices.
+    It keeps its namespace alive, and remembers the numbers of devices by name.
     """
 
     def __init__(self, tool, space, limit):
         self.process = subprocess.Popen(
-            [tool, *(["-n", space] if space else []), "-force", "-batch", "-"],
+            [tool, *(["-n", space] if space else []), "-s", "-force", "-batch", "-"],
             stdin=subprocess.PIPE, bufsize=0, stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE)
         self.fail_nth = Path(f"/proc/{self.process.pid}/fail-nth")
@@ -548,14 +553,11 @@ class Operator:
     def do(self, line):
         """Whether a line was accepted. Trouble if it does not end."""
         words = line.split()
-        # The numbers of devices change, or a namespace that must not be kept goes
-        anew = words[0] == "nsim" or "ip" in words and {"add", "del", "netns"} & set(words)
-        if anew:
-            self.end()
-        good = self.carry_out(words)
-        if anew:
-            self.end()
-        return good
+        if words[0] == "nsim":
+            self.end(None)
+        if words[-3:] == ["netns", "del", "n0"]:
+            self.end("n0")
+        return self.carry_out(words)
 
     def carry_out(self, words):
         """do() for words."""
@@ -571,11 +573,14 @@ class Operator:
             send_on(words[1], words[2] if len(words) > 2 else None)
             return True
         if words[0] == "nsim":
-            return nsim(words[1])
+            return self.nsim(words[1])
+        if words[0] == "rmmod":
+            return unload_module(words[1])
         if words[0] == "unload":
             return self.unload(words[1])
         if words[0] == "sysctl":
-            return sysctl(*words[2].split("="))
+            name, _, value = words[2].partition("=")
+            return write(Path("/proc/sys", *name.split(".")), value)
         done = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             done.communicate(timeout=self.limit)
@@ -621,48 +626,47 @@ class Operator:
             self.failed += 1
         return bool(good) if nth != "all" else self.carry_out(words)
 
+    def nsim(self, word):
+        """Whether s0 was created, with queues that ethtool -L can take away, or deleted."""
+        if word == "del":
+            return write("/sys/bus/netdevsim/del_device", "1")
+        if not write("/sys/bus/netdevsim/new_device", "1 1 4"):
+            return False
+        name = os.listdir("/sys/bus/netdevsim/devices/netdevsim1/net")[0]
+        return self.carry_out(f"ip link set {name} name s0".split())
+
     def unload(self, module):
         """Unload a module that nothing uses any more; Trouble if that is refused.
 
         Whether it was loaded.
         """
-        sysctl("net.core.default_qdisc", "pfifo_fast")
+        write("/proc/sys/net/core/default_qdisc", "pfifo_fast")
         for space in ("", "-n n0 "):
             for dev in QUEUES:
                 self.carry_out(f"tc {space}qdisc replace dev {dev} root pfifo".split())
         users = Path(f"/sys/module/{module}/refcnt")
         for _ in range(20):
             if module == "sch_rate_group":
-                subprocess.run(["rmmod", *MODULES[:2]], capture_output=True, check=False)
+                unload_module("sch_cake")
+                unload_module("sch_tbf")
             if not users.exists():
                 return False
-            done = subprocess.run(["rmmod", module], capture_output=True, check=False)
-            if not done.returncode:
+            if unload_module(module):
                 return True
             time.sleep(.25)  # a namespace that went takes its time
         raise Trouble(f"{module} cannot be unloaded, {users.read_text().strip()} uses")
 
-    def end(self):
-        """End all processes."""
-        while self.batches:
-            self.batches.popitem()[1].end()
-
-
-def sysctl(name, value):
-    """Whether a setting was accepted."""
-    try:
-        Path("/proc/sys", *name.split(".")).write_text(value)
-        return True
-    except OSError:
-        return False
+    def end(self, space):
+        """End all processes in a namespace."""
+        for key in [key for key in self.batches if key[1] == space]:
+            self.batches.pop(key).end()
 
 
 def allow_failures():
     """Have fail-nth act on all allocations from slabs, without a word in the log."""
     folder = Path("/sys/kernel/debug/failslab")
-    if folder.exists():
-        for file, value in (("ignore-gfp-wait", "N"), ("cache-filter", "N"), ("verbose", "0")):
-            (folder / file).write_text(value)
+    for file, value in (("ignore-gfp-wait", "N"), ("cache-filter", "N"), ("verbose", "0")):
+        write(folder / file, value)
 
 
 def load_on_demand(folder):
@@ -677,7 +681,7 @@ case $4 in
 esac
 """)
     script.chmod(0o755)
-    sysctl("kernel.modprobe", str(script))
+    write("/proc/sys/kernel/modprobe", str(script))
 def owners():
     """Slab objects of each function that allocated some: Counter."""
     count = collections.Counter()
@@ -734,6 +738,13 @@ def lockdep_on():
     return re.search(r"debug_locks: +1", Path("/proc/lockdep_stats").read_text())
 
 
+def free_all():
+    """Free what is kept for its own sake: dentries, and KASAN's quarantine."""
+    write("/proc/sys/vm/drop_caches", "2")
+    for cache in Path("/sys/kernel/slab").iterdir():
+        write(cache / "shrink", "1")
+
+
 def leaks(before, size):
     """What is there beyond the first count, as text; "" if nothing is."""
     more = owners() - before
@@ -749,7 +760,7 @@ def settle(before, size):
     """leaks(), once what is on its way to be freed has been: at most 20 s."""
     for _ in range(20):
         time.sleep(1)  # grace periods, and the work that frees a namespace
-        Path("/proc/sys/vm/drop_caches").write_text("2")
+        free_all()
         found = leaks(before, size)
         if not found:
             break
@@ -788,7 +799,8 @@ def whole_run(lines, log, operator, on_line=None):
                 yield {"trouble": f"{bad.strip()} (after '{line}')",
                        "at": number if stage is lines else None}
                 return
-    operator.end()
+    operator.end("n0")
+    operator.end(None)
 
 
 def guest(spec):
@@ -811,6 +823,7 @@ def guest(spec):
         yield {**row, "at": None}
         return
     time.sleep(5)
+    free_all()
     before, size = owners(), large()
     operator.failed = 0
     count = collections.Counter()
@@ -851,7 +864,7 @@ def attempt(kernel, lines, params=()):
             "modules": str(modules) if (modules / "sch_cake.ko").exists() else None}
     rows, boot = run_script(kernel, "torture-run", "torture", spec, files=(path,), virtual=True,
                             timeout=120 + len(lines) // 4,
-                            params=("slab_debug=FZPU", *params))
+                            params=(f"slab_debug={TRACKED}", *params))
     for row in rows:
         if "trouble" in row:
             return row["trouble"], row["at"], rows[-1]
