@@ -34,6 +34,9 @@ KERNELS = {  # name: (tree, output folder, fragments)
 # Count what members of a rate group write to the cache line that they share.
 COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
 
+# Without this, KASAN and slab_debug do not go together on UML.
+SLUB = f"CFLAGS_slub.o=-include {ROOT}/lab/slub.h"
+
 
 def known_splats(which):
     """What a kernel is known to report, as for boot.splats()."""
@@ -126,7 +129,8 @@ def build(which):
     if which == "faults":
         faults_tree(source)
     configure(source, out, fragments, f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
+    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT,
+         *([SLUB] if fragments == DEBUG else [])],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)

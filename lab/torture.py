@@ -674,7 +674,7 @@ def load_on_demand(folder):
     script = Path("/run/modprobe")
     script.write_text(f"""#!/bin/sh
 [ -e /sys/module/sch_rate_group ] || insmod {folder}/sch_rate_group.ko
-case $4 in
+case $3 in
 *cake*) insmod {folder}/sch_cake.ko ;;
 *tbf) insmod {folder}/sch_tbf.ko ;;
 *mqprio) insmod {folder}/sch_mqprio.ko ;;
