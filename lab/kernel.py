@@ -34,8 +34,8 @@ KERNELS = {  # name: (tree, output folder, fragments)
 # Count what members of a rate group write to the cache line that they share.
 COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
 
-# Without this, KASAN and slab_debug do not go together on UML.
-SLUB = f"CFLAGS_slub.o=-include {ROOT}/lab/slub.h"
+# Debugging of memory on UML; see there.
+MEMORY = [f"CFLAGS_{file}.o=-include {ROOT}/lab/debug.h" for file in ("slub", "stacktrace")]
 
 
 def known_splats(which):
@@ -130,7 +130,7 @@ def build(which):
         faults_tree(source)
     configure(source, out, fragments, f"config-{which}")
     run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT,
-         *([SLUB] if fragments == DEBUG else [])],
+         *(MEMORY if fragments == DEBUG else [])],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)
