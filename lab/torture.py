@@ -557,7 +557,10 @@ class Operator:
             self.end(None)
         if words[-3:] == ["netns", "del", "n0"]:
             self.end("n0")
-        return self.carry_out(words)
+        good = self.carry_out(words)
+        if "netns" in words and ("ip", None, 0) in self.batches:  # it keeps that open
+            self.batches.pop(("ip", None, 0)).end()
+        return good
 
     def carry_out(self, words):
         """do() for words."""
@@ -619,7 +622,7 @@ class Operator:
         for number in range(1, SWEEP) if nth == "all" else [int(nth)]:
             key, rest = self.batch(words)
             good, failed = self.batches[key].fail(number, rest)
-            if good is None:  # what it needed itself
+            if good is None or "netns" in words:  # it needed that, or is in the wrong one
                 self.batches.pop(key).end()
             if not failed:
                 return good
@@ -654,7 +657,8 @@ class Operator:
             if unload_module(module):
                 return True
             time.sleep(.25)  # a namespace that went takes its time
-        raise Trouble(f"{module} cannot be unloaded, {users.read_text().strip()} uses")
+        raise Trouble(f"{module} cannot be unloaded: " + "; ".join(re.findall(
+            r"^(sch_\w+ \d+ \d+ \S+)", Path("/proc/modules").read_text(), re.M)))
 
     def end(self, space):
         """End all processes in a namespace."""
