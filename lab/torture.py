@@ -56,6 +56,7 @@ FOLDER = BUILD / "guest/torture"
 FAILING = FOLDER / "failing.txt"
 BOOTS = 12  # at most, to shrink a failure
 LIMIT = 300  # virtual s for one operation: shapers may be slow, RTNL must not be
+PATIENCE = 5  # s, with an answer for which there may have been no memory
 SWEEP = 100  # allocations of an operation that are made to fail in turn, at most
 SPARE = 512  # KiB
 TRACKED = "FZPU,kmalloc-*,net_namespace"  # slabs; KASAN looks after all
@@ -500,13 +501,21 @@ class Batch:
         self.process.stdin.write(f"{' '.join(words)}\nend\n".encode())
         self.count += 2
 
-    def finish(self):
-        """Whether the line was accepted; None if that was the end of tc."""
+    def finish(self, patience=0):
+        """Whether the line was accepted; None if that was the end of tc.
+
+        patience: s after which an answer that the kernel could not send does not
+        come any more; 0 if that must not happen.
+        """
         text, until = b"", time.monotonic() + self.limit
         while b"Command failed -:%d\n" % self.count not in text:
-            pipe = self.process.stderr
-            if not select.select([pipe], [], [], max(0, until - time.monotonic()))[0]:
-                hang(self.limit)
+            pipe, left = self.process.stderr, until - time.monotonic()
+            if left <= 0:
+                hang(self.limit, self.process)
+            if not select.select([pipe], [], [], patience or left)[0]:
+                if patience and "netlink_recvmsg" in stack(self.process):
+                    return None
+                continue
             more = os.read(pipe.fileno(), 65536)
             if not more:
                 return None
@@ -517,7 +526,7 @@ class Batch:
         """Do a line whose nth allocation fails: as finish(), and whether it had so many."""
         self.fail_nth.write_text(f"{nth}")
         self.start(words)
-        good = self.finish()
+        good = self.finish(PATIENCE)
         if good is None:
             return None, True
         failed = self.fail_nth.read_text().strip() == "0"
@@ -528,13 +537,20 @@ class Batch:
         """Let it end."""
         self.process.stdin.close()
         self.process.stderr.close()
+        if "netlink_recvmsg" in stack(self.process):
+            self.process.kill()
         self.process.wait()
 
 
-def hang(limit):
+def stack(process):
+    """The functions that a process sleeps in, the innermost one first."""
+    return re.findall(r"(\w+)\+0x", Path(f"/proc/{process.pid}/stack").read_text())
+
+
+def hang(limit, process):
     """Have the kernel log who waits for what, and give up."""
     Path("/proc/sysrq-trigger").write_text("w")
-    raise Trouble(f"no end after {limit} s")
+    raise Trouble(f"no end after {limit} s, in {' < '.join(stack(process)[:12])}")
 
 
 class Operator:
@@ -588,7 +604,7 @@ class Operator:
         try:
             done.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
-            hang(self.limit)
+            hang(self.limit, done)
         return done.returncode == 0
 
     def batch(self, words, number=0):
