@@ -55,8 +55,10 @@ ynl: build ## the new attributes by the tree's own netlink description, without 
 compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
 	@$(LAB)/compat.py $(if $(BASE),--base)
 
-torture: build ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500]
-	@$(LAB)/torture.py $(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS)) $(if $(OPS),OPS=$(OPS))
+torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500; LONG=1: 100,000; FAULTS=1: plants faults; REPLAY=file]
+	@$(LAB)/setup.py iproute2
+	@$(LAB)/kernel.py debug $(if $(FAULTS),faults)
+	@$(LAB)/torture.py $(foreach one,SEED SEEDS OPS LONG FAULTS REPLAY,$(if $($(one)),$(one)=$($(one))))
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py

@@ -1,8 +1,9 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only; coverage is patched and counts which lines run. bench-* are without debugging,
-for figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
+only; coverage is patched and counts which lines run. debug finds mistakes at a price,
+and has modules; faults is that with faults in it. bench-* are without debugging, for
+figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
 bench-* with a constant that can be set.
 """
 
@@ -13,14 +14,19 @@ import sys
 
 from boot import STOCK_SPLAT
 from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
+from mutants import mutated, read_list
 
 CONFIG = ROOT / "lab" / "uml.config"
 BENCH = (CONFIG, ROOT / "lab" / "bench.config")
+DEBUG = (CONFIG, ROOT / "lab" / "debug.config")
+FAULTS = ROOT / "lab" / "faults.txt"
 SMP = (*BENCH, ROOT / "lab" / "smp.config")
 KERNELS = {  # name: (tree, output folder, fragments)
     "patched": ("linux", "um", (CONFIG,)),
     "base": ("linux-base", "um-base", (CONFIG,)),
     "series1": ("linux-s1", "um-s1", (CONFIG,)),
+    "debug": ("linux", "um-debug", DEBUG),
+    "faults": ("faults/linux", "faults/um-debug", DEBUG),
     "bench-patched": ("linux", "um-bench", BENCH),
     "bench-base": ("linux-base", "um-bench-base", BENCH),
     "coverage": ("linux", "um-gcov", (CONFIG, ROOT / "lab" / "gcov.config")),
@@ -33,6 +39,8 @@ KERNELS = {  # name: (tree, output folder, fragments)
 GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in (
     "sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
     "sch_rate_group", "sch_tbf")]
+# Debugging of memory on UML; see lab/debug.h.
+MEMORY = [f"CFLAGS_{file}.o=-include {ROOT}/lab/debug.h" for file in ("slub", "stacktrace")]
 # Below /sys/module: us between two scans, and bytes of the longest slot.
 KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
          "sweep-patched": "sch_rate_group/parameters/lab_knob"}
@@ -55,6 +63,8 @@ def flags(which, source):
             raise Die("the base's sch_cake.c sets sync_time in another way; correct "
                       "lab/sweep.h")
         args.append(f"CFLAGS_sch_cake.o=-DSYNC_LINE={where[0]} -include {ROOT}/lab/sweep.h")
+    if KERNELS[which][2] == DEBUG:
+        args += MEMORY
     return args + (GCOV if which == "coverage" else [])
 
 
@@ -103,20 +113,43 @@ def configure(source, out, fragments=(CONFIG,), name="config"):
     stamp.write_text(want)
 
 
-def series1_tree(where):
-    """Make a tree with the first series only, from links to the base's files."""
-    repo = BUILD / "linux"
-    commit = git(repo, "rev-parse", "s1")
-    stamp = where / ".series1"
-    if stamp.exists() and stamp.read_text() == commit:
+def linked_tree(where, source, mark, files):
+    """Make a tree of links to another's files, less those in files: {path: bytes}.
+
+    mark: what it depends on; nothing is done where that is what it was made with.
+    """
+    stamp = where / ".made-with"
+    if stamp.exists() and stamp.read_text() == mark:
         return
     shutil.rmtree(where, ignore_errors=True)
-    run(["cp", "-al", BUILD / "linux-base", where], "series1-tree")
-    for path in git(repo, "diff", "--name-only", "base", "s1").splitlines():
-        (where / path).unlink(missing_ok=True)  # not the base's file behind the link
+    where.parent.mkdir(exist_ok=True)
+    run(["cp", "-al", source, where], "linked-tree")
+    for path, content in files.items():
+        (where / path).unlink(missing_ok=True)  # not the other tree's file behind the link
         (where / path).parent.mkdir(parents=True, exist_ok=True)
-        (where / path).write_bytes(git(repo, "show", f"s1:{path}", raw=True))
-    stamp.write_text(commit)
+        (where / path).write_bytes(content)
+    stamp.write_text(mark)
+
+
+def series1_tree(where):
+    """Make a tree with the first series only."""
+    repo = BUILD / "linux"
+    files = {path: git(repo, "show", f"s1:{path}", raw=True)
+             for path in git(repo, "diff", "--name-only", "base", "s1").splitlines()}
+    linked_tree(where, BUILD / "linux-base", git(repo, "rev-parse", "s1"), files)
+
+
+def faults_tree(where):
+    """Make the tree with the faults that make torture plants.
+
+    Below its own folder the names are those of the debug kernel, so that ccache has
+    most of what it is made of.
+    """
+    files = {path: text.encode() for path, text in
+             mutated(BUILD / "linux", read_list(FAULTS)).items()}
+    mark = hashlib.sha256(b"".join(files.values())).hexdigest() + git(
+        BUILD / "linux", "rev-parse", "HEAD")
+    linked_tree(where, BUILD / "linux", mark, files)
 
 
 def build(which):
@@ -125,6 +158,8 @@ def build(which):
     source, out = BUILD / tree, BUILD / out
     if which == "series1":
         series1_tree(source)
+    if which == "faults":
+        faults_tree(source)
     configure(source, out, fragments, f"config-{which}")
     run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1),
          *flags(which, source)],

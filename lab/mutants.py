@@ -32,22 +32,22 @@ SUITES = {  # by the start of the file's name: (filter, source)
 TIMEOUT = 30
 
 
-def read_list():
-    """The entries of mutants.txt as dicts: number, file, rule, old, new."""
+def read_list(path=LIST):
+    """The entries of a file like mutants.txt as dicts: number, file, rule, old, new."""
     entries = []
-    text = "".join(re.split(r"(?m)^#.*\n", LIST.read_text()))
+    text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
     for block in re.split(r"\n\n+", text.strip("\n")):
         head, rule, *lines = block.split("\n")
         number, _, file = head.partition(" ")
         old = "\n".join(line[1:] for line in lines if line[0] == "-")
         new = "\n".join(line[1:] for line in lines if line[0] == "+")
         if not (number.isdigit() and file and old and new):
-            raise Die(f"{LIST.name}: the entry '{head}' lacks a number, a file, a text or "
+            raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "
                       "its replacement; correct it")
         entries.append({"number": int(number), "file": file, "rule": rule,
                         "old": old, "new": new})
     if [e["number"] for e in entries] != list(range(1, len(entries) + 1)):
-        raise Die(f"{LIST.name}: the entries are not numbered 1, 2, 3, ...; correct it")
+        raise Die(f"{path.name}: the entries are not numbered 1, 2, 3, ...; correct it")
     return entries
 
 
@@ -71,32 +71,40 @@ def mutate(text, entries):
         count = text.count(entry["old"])
         if count != 1:
             raise Die(f"the text of mutant {entry['number']} occurs {count} times in "
-                      f"{entry['file']}, not once; correct {LIST.name}")
+                      f"{entry['file']}, not once; correct the list")
         spans.setdefault((text.index(entry["old"]), entry["old"]), []).append(entry)
     end = len(text)
     for (start, old), group in sorted(spans.items(), reverse=True):
         if start + len(old) > end:
-            raise Die(f"mutant {group[0]['number']} overlaps another; correct {LIST.name}")
+            raise Die(f"mutant {group[0]['number']} overlaps another; correct the list")
         text = text[:start] + switch(old, group) + text[start + len(old):]
         end = start
     return text
 
 
-def make_tree(tree, entries):
-    """Copy the tree by hard links; files that change become files of their own."""
-    run(f"rm -rf {SCRATCH} && cp -al {tree} {SCRATCH}", "mutants-tree", "copying the tree", 10)
+def mutated(tree, entries):
+    """The files of a tree that entries change, with all of them in it: {path: text}.
+
+    The boot argument shared_mutant=N chooses.
+    """
     changed = {}
-    for file in sorted({entry["file"] for entry in entries}):
-        text = (SCRATCH / file).read_text()
+    for file in sorted({SWITCH, *(entry["file"] for entry in entries)}):
+        text = (tree / file).read_text()
         changed[file] = mutate(text, [e for e in entries if e["file"] == file])
         if "sch_priv.h" not in text:
             changed[file] = "extern int shared_mutant;\n" + changed[file]
     changed[SWITCH] = (changed[SWITCH]
                        .replace("#include", "#include <linux/moduleparam.h>\n#include", 1)
-                       + "\nint shared_mutant;\n"
+                       + "\nint shared_mutant;\nEXPORT_SYMBOL(shared_mutant);\n"
                        + "core_param(shared_mutant, shared_mutant, int, 0);\n")
-    changed[HEADER] = "extern int shared_mutant;\n" + (SCRATCH / HEADER).read_text()
-    for file, text in changed.items():
+    changed[HEADER] = "extern int shared_mutant;\n" + (tree / HEADER).read_text()
+    return changed
+
+
+def make_tree(tree, entries):
+    """Copy the tree by hard links; files that change become files of their own."""
+    run(f"rm -rf {SCRATCH} && cp -al {tree} {SCRATCH}", "mutants-tree", "copying the tree", 10)
+    for file, text in mutated(tree, entries).items():
         (SCRATCH / file).unlink()
         (SCRATCH / file).write_text(text)
 

@@ -26,6 +26,8 @@ GATES = (
     ("tdc", ("tdc.py",)),
     ("YNL", ("ynl.py",)),
     ("compat", ("compat.py",)),
+    ("debug kernel builds", ("kernel.py", "debug")),
+    ("torture", ("torture.py",)),
     ("demo", ("demo.py",)),
     ("mutants", ("mutants.py",)),
     ("per patch", ("check.py",)),

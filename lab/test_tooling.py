@@ -17,6 +17,9 @@ import demo
 import scenarios
 import setup
 import tdc
+import torture
+from kernel import FAULTS
+from mutants import mutated, read_list
 
 KERNEL = common.BUILD / "um" / "linux"
 
@@ -170,6 +173,25 @@ class Documents(unittest.TestCase):
         figures = json.loads(coverage.RESULTS.read_text())["files"]
         self.assertIn("\n".join(coverage.table(figures, coverage.explanations())),
                       (common.ROOT / "README.md").read_text())
+
+
+class Torture(unittest.TestCase):
+    """What make torture does follows from a seed, and its faults fit the series."""
+
+    def test_plan(self):
+        """A seed gives the same operations again, of every kind."""
+        lines = torture.Plan(1).lines(3000)
+        self.assertEqual(lines, torture.Plan(1).lines(3000))
+        self.assertNotEqual(lines, torture.Plan(2).lines(3000))
+        for start in ("tc qdisc", "tc -n", "ip link", "ip netns", "ethtool", "sysctl", "send",
+                      "nsim", "fail all", "both", "rmmod", "unload", "tc filter"):
+            self.assertTrue(any(line.startswith(start) for line in lines), start)
+
+    def test_faults(self):
+        """The text of each fault is in the tree."""
+        tree = common.BUILD / "linux"
+        for path, text in mutated(tree, read_list(FAULTS)).items():
+            self.assertNotEqual(text, (tree / path).read_text(), path)
 
 
 class Reading(unittest.TestCase):

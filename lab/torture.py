@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: GPL-2.0
 """Trees of qdiscs in random order, under traffic: nothing may break, hang or leak.
 
-Usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [KERNEL=folder] [REPLAY=file]
+Usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [KERNEL=folder] [REPLAY=file]
+       torture.py FAULTS=1 [SEED=n] [SEEDS=n] [OPS=n]
 
-Each seed is a boot of the patched kernel (lockdep, RCU checks; poisoned and tracked
-slabs) under virtual time. The guest carries out OPS operations that follow from the
-seed, lines of tc, ip, ethtool and the few words of Guest.run(), while pktgen sends to
-all queues of all devices. Operations may be refused; that is counted, not judged.
-Judged are
+Each seed is a boot of the debug kernel (KASAN, lockdep, RCU and object checks;
+poisoned and tracked slabs) under virtual time. The guest carries out OPS operations
+that follow from the seed, while pktgen sends to all queues of all devices: lines of
+tc, ip, ethtool, rmmod, and the few words of Operator, among them
+
+    fail 7 tc ...       the 7th allocation of slab memory in it fails
+    fail all tc ...     the 1st fails, the 2nd, and so on until nothing failed
+    both tc ... | tc ...    two processes at once
+    unload sch_cake     delete all users of a module; then it must go
+
+Operations may be refused; that is counted, not judged. Judged are
 
 - the kernel log, after each operation;
 - that each operation ends, within LIMIT s of virtual time;
+- that a module goes with its last user;
 - that lockdep is still on at the end;
+- that no block of shared state was freed without a grace period;
 - what is left when all devices are gone: no call site in JUDGED may own one slab
   object more than before, and no more than SPARE KiB of large allocations and
   memory per CPU may have been added. A tour of all kinds goes ahead of the first
   count, so that what is allocated once and kept does not count.
 
 A seed that fails is shrunk: parts are left out, a boot each, as long as it still
-fails. REPLAY=build/guest/torture/failing.txt runs what is left. The last line is
-'N passed, N failed', one per seed. SEED: the first (1). SEEDS: how many (4).
+fails. REPLAY=build/guest/torture/failing.txt runs what is left. FAULTS plants those
+of lab/faults.txt instead, one after the other: each has to make a seed fail. The last
+line is 'N passed, N failed', one per seed or fault. SEED: the first (1). SEEDS: how
+many (4). OPS: 500. LONG: 20 seeds of 5,000, for results/torture.json.
 """
 
 import collections
@@ -36,15 +47,19 @@ import time
 from pathlib import Path
 
 from boot import run_script, splats
-from common import BUILD, Die, arguments, guard, say
+from common import BUILD, ROOT, Die, arguments, guard, say
+from kernel import FAULTS, build
+from mutants import read_list
 from traffic import pktgen
 
 FOLDER = BUILD / "guest/torture"
 FAILING = FOLDER / "failing.txt"
 BOOTS = 12  # at most, to shrink a failure
 LIMIT = 300  # virtual s for one operation: shapers may be slow, RTNL must not be
-HOST_LIMIT = 90  # host s for one boot
+PATIENCE = 5  # s, with an answer for which there may have been no memory
+SWEEP = 100  # allocations of an operation that are made to fail in turn, at most
 SPARE = 512  # KiB
+TRACKED = "FZPU,kmalloc-*,net_namespace"  # slabs; KASAN looks after all
 
 # Beside boot.SPLAT: SLUB's own reports, and lockdep that gives up.
 MORE = re.compile(r"BUG \S+ \(|\bBUG: MAX_|turning off the locking"
@@ -56,17 +71,26 @@ JUDGED = re.compile(r"_*(qdisc|cake|tbf|mq|mqprio|rate_group|fq_codel|pfifo|bfif
                     r"|netem|tc|tcf|cls|mall|gen|gnet|attach|alloc_netdev|netif_alloc"
                     r"|nsim|dummy|setup_net|copy_net_ns|net_alloc|pktgen)_")
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+TRACING = Path("/sys/kernel/debug/tracing")
 QUEUES = {"d0": 4, "d1": 3, "e0": 4, "s0": 4}  # e0 is made in the namespace n0
-DUMMY = "numtxqueues {} numrxqueues 1 type dummy"
+INDEX = {"d0": 100, "d1": 101, "e0": 102}  # kept for ever, as tc remembers it
 
 # ------------------------------------------------------------ the operations
+
+def link_add(dev):
+    """The operation that makes a dummy device."""
+    space = "netns n0 " if dev == "e0" else ""
+    return (f"ip link add {dev} index {INDEX[dev]} {space}numtxqueues {QUEUES[dev]} "
+            "numrxqueues 1 type dummy")
+
 
 SETUP = [
     "sysctl -q net.core.default_qdisc=pfifo_fast",
     "ip netns add n0",
-    f"ip link add d0 {DUMMY.format(4)}", "ip link set d0 up", "send d0",
-    f"ip link add d1 {DUMMY.format(3)}", "ip link set d1 up", "send d1",
-    f"ip link add e0 netns n0 {DUMMY.format(4)}", "ip -n n0 link set e0 up", "send e0 n0",
+    link_add("d0"), "ip link set d0 up", "send d0",
+    link_add("d1"), "ip link set d1 up", "send d1",
+    link_add("e0"), "ip -n n0 link set e0 up", "send e0 n0",
     "nsim add", "ip link set s0 up", "send s0",
 ]
 CLEANUP = [
@@ -93,6 +117,12 @@ REFUSED = (  # each is refused below {parent} of a tree, or at the root
     "root handle 9: cake_mq shared",
     "root handle 9: mqprio num_tc 2 map 0 1 queues 9@0 9@9 hw 0",
 )
+
+
+# How often each: operations that are carried out as they are, whose nth allocation is
+# made to fail, and that are tried with n = 1, 2, 3, ... until nothing fails any more.
+FAILURES = {"": 890, "fail {nth}": 100, "fail all": 10}
+MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group")
 
 
 def pick(rng, weights):
@@ -219,7 +249,7 @@ class Plan:
 
     def look(self, dev):
         """Dump."""
-        what = self.rng.choice(["-s qdisc", "-s class", "filter", "-j -s qdisc"])
+        what = self.rng.choice(["qdisc", "class", "filter"])
         return [f"{self.tool(dev, 'tc')} {what} show dev {dev}"]
 
     def flap(self, dev):
@@ -251,7 +281,7 @@ class Plan:
         gone = f"{self.tool(dev, 'ip')} link del {dev}"
         self.space[dev] = None
         first = self.new_root(dev) if self.rng.random() < .5 else []  # while it is down
-        return [gone, f"ip link add {dev} {DUMMY.format(QUEUES[dev])}", *first,
+        return [gone, link_add(dev), *first,
                 f"ip link set {dev} up", f"send {dev}"]
 
     def move(self, dev):
@@ -266,23 +296,50 @@ class Plan:
 
     def namespace(self, _):
         """The namespace goes, with the devices in it and their qdiscs; a new one comes."""
-        lines = ["ip netns del n0", "ip netns add n0",
-                 f"ip link add e0 netns n0 {DUMMY.format(4)}", "ip -n n0 link set e0 up",
-                 "send e0 n0"]
+        lines = ["ip netns del n0", "ip netns add n0", link_add("e0"),
+                 "ip -n n0 link set e0 up", "send e0 n0"]
         self.root["e0"] = None
         if self.space["d1"]:
             self.root["d1"] = self.space["d1"] = None
-            lines += [f"ip link add d1 {DUMMY.format(3)}", "ip link set d1 up", "send d1"]
+            lines += [link_add("d1"), "ip link set d1 up", "send d1"]
+        return lines
+
+    def together(self, dev):
+        """Two processes at once: one finds the RTNL taken, and what it looked up gone."""
+        pair = [self.child(dev)[0],
+                self.rng.choice([self.child, self.below, self.below, self.look])(dev)[0]]
+        return [f"both {' | '.join(self.rng.sample(pair, 2))}"]
+
+    def module(self, _):
+        """Unload a module that may be in use, or that nothing uses any more."""
+        name = self.rng.choice(MODULES)
+        if self.rng.random() < .5:
+            return [f"rmmod {name}"]
+        self.root = dict.fromkeys(QUEUES)
+        return [f"unload {name}"]
+
+    def failing(self, lines):
+        """The same lines; an allocation fails in one of them, mostly in none.
+
+        If there are more, that one is repeated until it has succeeded.
+        """
+        number = self.rng.randrange(len(lines))
+        how = pick(self.rng, FAILURES).format(nth=self.rng.randrange(1, 30))
+        if how and lines[number].split()[0] in ("tc", "ip"):
+            how = how if len(lines) == 1 else "fail all"
+            lines[number] = f"{how} {lines[number]}"
         return lines
 
     def lines(self, count):
         """So many operations."""
         what = {self.child: 62, self.new_root: 10, self.flap: 3, self.look: 5,
                 self.refusal: 4, self.below: 5, self.channels: 3, self.length: 2,
-                self.anew: 1, self.move: 1, self.namespace: 1}
+                self.anew: 1, self.move: 1, self.namespace: 1, self.together: 6,
+                self.module: 1}
         lines = []
         while len(lines) < count:
-            lines += pick(self.rng, what)(self.rng.choice(["d0", "d0", "d1", "e0", "s0"]))
+            dev = self.rng.choice(["d0", "d0", "d1", "e0", "s0"])
+            lines += self.failing(pick(self.rng, what)(dev))
         return lines[:count]
 
 
@@ -298,7 +355,7 @@ def tour():
                       + qdisc_words(plan.rng, kind)
                       for number, kind in enumerate(CHILDREN)]
         lines += [f"{tc} qdisc replace dev {dev} root handle 3: cake_mq bandwidth 1gbit",
-                  f"{tc} -s qdisc show dev {dev}", f"{tc} -s class show dev {dev}"]
+                  f"{tc} qdisc show dev {dev}", f"{tc} class show dev {dev}"]
     return [*lines, "ethtool -L s0 combined 2", *Plan(1).lines(60)]
 
 
@@ -307,7 +364,7 @@ def tour():
 def enter(path):
     """Move this thread into the network namespace of a file."""
     with open(path, "rb") as file:
-        if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), 0x40000000):
+        if LIBC.setns(file.fileno(), 0x40000000):
             raise OSError(ctypes.get_errno(), path)
 
 
@@ -339,7 +396,7 @@ def send_on(dev, space):
     """Add two streams, of a priority each, to those that pktgen sends."""
     for number, (priority, tos) in enumerate(((0, "00"), (9, "b8"))):
         stream = f"{dev}@{number}"
-        tell_pktgen(space, ("kpktgend_0", f"add_device {stream}"), *(
+        tell_pktgen(space, (f"kpktgend_{number % os.cpu_count()}", f"add_device {stream}"), *(
             (stream, line) for line in (
                 "count 0", "min_pkt_size 64", "max_pkt_size 1500", "flag TXSIZE_RND",
                 "xmit_mode queue_xmit", "delay 500000", "dst 10.0.0.1",
@@ -406,96 +463,245 @@ class Log:
                 found = found or line
 
 
-class Hang(Exception):
-    """An operation did not end."""
+class Trouble(Exception):
+    """An operation did not end, or was refused though it must not be."""
 
 
-def nsim(word):
-    """Create s0, a netdevsim of four queues that ethtool -L can take away, or delete it.
-
-    Whether that was accepted.
-    """
+def write(path, text):
+    """Whether the kernel took a text for one of its files."""
     try:
-        if word == "del":
-            Path("/sys/bus/netdevsim/del_device").write_text("1")
-            return True
-        Path("/sys/bus/netdevsim/new_device").write_text("1 1 4")
-        name = os.listdir("/sys/bus/netdevsim/devices/netdevsim1/net")[0]
-        subprocess.run(["ip", "link", "set", name, "name", "s0"], check=True)
+        Path(path).write_text(text)
         return True
-    except (OSError, subprocess.CalledProcessError):
+    except OSError:
         return False
 
 
-class Batch:
-    """A tc that stays, which saves the time of starting one for each line.
+def unload_module(name):
+    """Whether a module was there and went."""
+    return not LIBC.syscall(176, name.encode(), os.O_NONBLOCK)  # delete_module() of x86-64
 
-    Only for the first namespace, as it would keep another one alive, and as long
-    as no device comes or goes, as tc remembers their numbers.
+
+class Batch:
+    """A tc or ip that stays, which saves the time of starting one for each line.
+
+    It keeps its namespace alive, and remembers the numbers of devices by name.
     """
 
-    def __init__(self):
+    def __init__(self, tool, space, limit):
         self.process = subprocess.Popen(
-            ["tc", "-force", "-batch", "-"], stdin=subprocess.PIPE, bufsize=0,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            [tool, *(["-n", space] if space else []), "-s", "-force", "-batch", "-"],
+            stdin=subprocess.PIPE, bufsize=0, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE)
+        self.fail_nth = Path(f"/proc/{self.process.pid}/fail-nth")
+        self.limit = limit
         self.count = 0
 
-    def do(self, words):
-        """Whether a line was accepted. What is unknown marks its end."""
-        self.process.stdin.write(f"{words}\nend\n".encode())
+    def start(self, words):
+        """Have it begin with a line. What is unknown marks its end."""
+        self.process.stdin.write(f"{' '.join(words)}\nend\n".encode())
         self.count += 2
-        text, until = b"", time.monotonic() + LIMIT
+
+    def finish(self, patience=0):
+        """Whether the line was accepted; None if that was the end of tc.
+
+        patience: s after which an answer that the kernel could not send does not
+        come any more; 0 if that must not happen.
+        """
+        text, until = b"", time.monotonic() + self.limit
         while b"Command failed -:%d\n" % self.count not in text:
-            pipe = self.process.stderr
-            if not select.select([pipe], [], [], max(0, until - time.monotonic()))[0]:
-                hang()
+            pipe, left = self.process.stderr, until - time.monotonic()
+            if left <= 0:
+                hang(self.limit, self.process)
+            if not select.select([pipe], [], [], patience or left)[0]:
+                if patience and "netlink_recvmsg" in stack(self.process):
+                    return None
+                continue
             more = os.read(pipe.fileno(), 65536)
             if not more:
-                raise Hang("tc has ended")
+                return None
             text += more
         return b"Command failed -:%d\n" % (self.count - 1) not in text
+
+    def fail(self, nth, words):
+        """Do a line whose nth allocation fails: as finish(), and whether it had so many."""
+        self.fail_nth.write_text(f"{nth}")
+        self.start(words)
+        good = self.finish(PATIENCE)
+        if good is None:
+            return None, True
+        failed = self.fail_nth.read_text().strip() == "0"
+        self.fail_nth.write_text("0")
+        return good, failed
 
     def end(self):
         """Let it end."""
         self.process.stdin.close()
         self.process.stderr.close()
+        if "netlink_recvmsg" in stack(self.process):
+            self.process.kill()
         self.process.wait()
 
 
-def hang():
+def stack(process):
+    """The functions that a process sleeps in, the innermost one first."""
+    return re.findall(r"(\w+)\+0x", Path(f"/proc/{process.pid}/stack").read_text())
+
+
+def hang(limit, process):
     """Have the kernel log who waits for what, and give up."""
     Path("/proc/sysrq-trigger").write_text("w")
-    raise Hang(f"no end after {LIMIT} s of virtual time")
+    raise Trouble(f"no end after {limit} s, in {' < '.join(stack(process)[:12])}")
 
 
 class Operator:
-    """Carries out lines."""
+    """Carries out lines.
 
-    def __init__(self):
-        self.batch = None
+    limit: s that one may take. fail_nth: whether the kernel has allocations fail.
+    failed: how many did.
+    """
+
+    def __init__(self, limit):
+        self.limit = limit
+        self.fail_nth = os.path.exists("/proc/self/fail-nth")
+        self.failed = 0
+        self.batches = {}
 
     def do(self, line):
-        """Whether a line was accepted. Hang if it does not end."""
+        """Whether a line was accepted. Trouble if it does not end."""
         words = line.split()
-        if words[0] == "tc" and words[1] != "-n":
-            self.batch = self.batch or Batch()
-            return self.batch.do(" ".join(words[1:]))
-        if self.batch and words[0] in ("ip", "nsim"):
-            self.batch.end()
-            self.batch = None
+        if words[0] == "nsim":
+            self.end(None)
+        if words[-3:] == ["netns", "del", "n0"]:
+            self.end("n0")
+        good = self.carry_out(words)
+        if "netns" in words and ("ip", None, 0) in self.batches:  # it keeps that open
+            self.batches.pop(("ip", None, 0)).end()
+        return good
+
+    def carry_out(self, words):
+        """do() for words."""
+        if words[0] in ("tc", "ip"):
+            return self.finish(self.start(words))
+        if words[0] == "fail":
+            return self.fail(words[1], words[2:])
+        if words[0] == "both":
+            middle = words.index("|")
+            keys = self.start(words[1:middle]), self.start(words[middle + 1:], 1)
+            return all([self.finish(key) for key in keys])
         if words[0] == "send":
             send_on(words[1], words[2] if len(words) > 2 else None)
             return True
         if words[0] == "nsim":
-            return nsim(words[1])
+            return self.nsim(words[1])
+        if words[0] == "rmmod":
+            return unload_module(words[1])
+        if words[0] == "unload":
+            return self.unload(words[1])
+        if words[0] == "sysctl":
+            name, _, value = words[2].partition("=")
+            return write(Path("/proc/sys", *name.split(".")), value)
         done = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
-            done.communicate(timeout=LIMIT)
+            done.communicate(timeout=self.limit)
         except subprocess.TimeoutExpired:
-            hang()
+            hang(self.limit, done)
         return done.returncode == 0
 
+    def batch(self, words, number=0):
+        """The key of the process that a line of tc or ip is for, and what to tell it.
 
+        number: 1 for a second process of this kind.
+        """
+        space, rest = (words[2], words[3:]) if words[1] == "-n" else (None, words[1:])
+        key = words[0], space, number
+        if key not in self.batches:
+            self.batches[key] = Batch(words[0], space, self.limit)
+        return key, rest
+
+    def start(self, words, number=0):
+        """Begin with a line; the key of the process that carries it out."""
+        key, rest = self.batch(words, number)
+        self.batches[key].start(rest)
+        return key
+
+    def finish(self, key):
+        """Whether the line was accepted."""
+        good = self.batches[key].finish()
+        if good is None:
+            raise Trouble(f"{key[0]} has ended")
+        return good
+
+    def fail(self, nth, words):
+        """Do a line whose nth allocation fails, or the 1st, 2nd, 3rd and so on in turn."""
+        if not self.fail_nth:
+            return self.carry_out(words)
+        for number in range(1, SWEEP) if nth == "all" else [int(nth)]:
+            key, rest = self.batch(words)
+            good, failed = self.batches[key].fail(number, rest)
+            if good is None or "netns" in words:  # it needed that, or is in the wrong one
+                self.batches.pop(key).end()
+            if not failed:
+                return good
+            self.failed += 1
+        return bool(good) if nth != "all" else self.carry_out(words)
+
+    def nsim(self, word):
+        """Whether s0 was created, with queues that ethtool -L can take away, or deleted."""
+        if word == "del":
+            return write("/sys/bus/netdevsim/del_device", "1")
+        if not write("/sys/bus/netdevsim/new_device", "1 1 4"):
+            return False
+        name = os.listdir("/sys/bus/netdevsim/devices/netdevsim1/net")[0]
+        return self.carry_out(f"ip link set {name} name s0".split())
+
+    def unload(self, module):
+        """Unload a module that nothing uses any more; Trouble if that is refused.
+
+        Whether it was loaded.
+        """
+        write("/proc/sys/net/core/default_qdisc", "pfifo_fast")
+        for space in ("", "-n n0 "):
+            for dev in QUEUES:
+                self.carry_out(f"tc {space}qdisc replace dev {dev} root pfifo".split())
+        users = Path(f"/sys/module/{module}/refcnt")
+        for _ in range(20):
+            if module == "sch_rate_group":
+                unload_module("sch_cake")
+                unload_module("sch_tbf")
+            if not users.exists():
+                return False
+            if unload_module(module):
+                return True
+            time.sleep(.25)  # a namespace that went takes its time
+        raise Trouble(f"{module} cannot be unloaded: " + "; ".join(re.findall(
+            r"^(sch_\w+ \d+ \d+ \S+)", Path("/proc/modules").read_text(), re.M)))
+
+    def end(self, space):
+        """End all processes in a namespace."""
+        for key in [key for key in self.batches if key[1] == space]:
+            self.batches.pop(key).end()
+
+
+def allow_failures():
+    """Have fail-nth act on all allocations from slabs, without a word in the log."""
+    folder = Path("/sys/kernel/debug/failslab")
+    for file, value in (("ignore-gfp-wait", "N"), ("cache-filter", "N"), ("verbose", "0")):
+        write(folder / file, value)
+
+
+def load_on_demand(folder):
+    """Have the kernel find the modules that it was built with, in a folder."""
+    script = Path("/run/modprobe")
+    script.write_text(f"""#!/bin/sh
+[ -e /sys/module/sch_rate_group ] || insmod {folder}/sch_rate_group.ko
+case $3 in
+*cake*) insmod {folder}/sch_cake.ko ;;
+*tbf) insmod {folder}/sch_tbf.ko ;;
+*mqprio) insmod {folder}/sch_mqprio.ko ;;
+esac
+""")
+    script.chmod(0o755)
+    write("/proc/sys/kernel/modprobe", str(script))
 def owners():
     """Slab objects of each function that allocated some: Counter."""
     count = collections.Counter()
@@ -516,9 +722,47 @@ def large():
                for key in ("SUnreclaim", "Percpu", "VmallocUsed"))
 
 
+def watch_frees():
+    """Have the kernel trace what the code of shared blocks allocates and frees."""
+    names = set(re.findall(r" (qdisc_shared_\w+)$", Path("/proc/kallsyms").read_text(), re.M))
+    (TRACING / "buffer_size_kb").write_text("8192")
+    for event in ("kmalloc", "kfree"):
+        folder = TRACING / "events/kmem" / event
+        (folder / "filter").write_text(
+            " || ".join(f"call_site.function == {name}" for name in sorted(names)))
+        (folder / "enable").write_text("1")
+
+
+def freed_at_once():
+    """Who freed a block that had had members without a grace period, or "" if nobody.
+
+    One CPU shows no reader that suffers from this. A block is what takes more than
+    a cache line; a new one may be freed where it was made.
+    """
+    large_ones, seen = set(), 0
+    for event, site, pointer, size in re.findall(
+            r"(kmalloc|kfree): call_site=(\w+)\S* ptr=(\S+)(?: bytes_req=(\d+))?",
+            (TRACING / "trace").read_text()):
+        seen += 1
+        if event == "kmalloc" and int(size) > 64:
+            large_ones.add(pointer)
+        elif event == "kfree" and pointer in large_ones and site != "qdisc_shared_prepare":
+            return site
+        else:
+            large_ones.discard(pointer)
+    return "" if seen else "nobody, as nothing was traced"
+
+
 def lockdep_on():
     """Whether lockdep still checks."""
     return re.search(r"debug_locks: +1", Path("/proc/lockdep_stats").read_text())
+
+
+def free_all():
+    """Free what is kept for its own sake: dentries, and KASAN's quarantine."""
+    write("/proc/sys/vm/drop_caches", "2")
+    for cache in Path("/sys/kernel/slab").iterdir():
+        write(cache / "shrink", "1")
 
 
 def leaks(before, size):
@@ -536,7 +780,7 @@ def settle(before, size):
     """leaks(), once what is on its way to be freed has been: at most 20 s."""
     for _ in range(20):
         time.sleep(1)  # grace periods, and the work that frees a namespace
-        Path("/proc/sys/vm/drop_caches").write_text("2")
+        free_all()
         found = leaks(before, size)
         if not found:
             break
@@ -550,14 +794,13 @@ def packets():
     return sum(qdisc["packets"] for qdisc in json.loads(shown))
 
 
-def whole_run(lines, log, on_line=None):
+def whole_run(lines, log, operator, on_line=None):
     """Set up, carry out, clean up. Stops at the first trouble: yields its row.
 
     on_line: called with whether each of the lines was accepted.
     """
     stages = ((SETUP, None), (lines, on_line), (CLEANUP, None))
     senders = [Sender(None), Sender("n0")]
-    operator = Operator()
     for stage, report in stages:
         if stage is CLEANUP:
             if not on_line and not packets():
@@ -568,38 +811,53 @@ def whole_run(lines, log, on_line=None):
             try:
                 good = operator.do(line)
                 bad = log.trouble()
-            except Hang as hang:
-                good, bad = False, str(hang)
+            except Trouble as trouble:
+                good, bad = False, str(trouble)
             if report:
                 report(good)
             if bad:
                 yield {"trouble": f"{bad.strip()} (after '{line}')",
                        "at": number if stage is lines else None}
                 return
+    operator.end("n0")
+    operator.end(None)
 
 
-def guest(_):
+def guest(spec):
     """Carry out the lines of /run/job/lines.txt and judge. Runs in the guest.
 
-    Rows: {"trouble": text, "at": index of the line or None}, and at the end
-    {"done": accepted, "refused": number}.
+    spec: limit (s that an operation may take), modules (the folder that has them,
+    None if they are built in). Rows: {"trouble": text, "at": index of the line or
+    None}, and at the end {"accepted": number, "refused": number, "failed":
+    allocations that were made to}.
     """
     lines = Path("/run/job/lines.txt").read_text().splitlines()
-    log = Log()
+    words = subprocess.run(["tc", "qdisc", "add", "cake", "help"], capture_output=True,
+                           check=False).stderr
+    if b"shared" not in words:
+        yield {"trouble": "this tc does not know what is to be tested", "at": None}
+        return
+    log, operator = Log(), Operator(spec["limit"])
     pktgen("pgctrl", "reset")
+    allow_failures()
+    watch_frees()
+    if spec["modules"]:
+        load_on_demand(spec["modules"])
     log.trouble()  # from boot
-    for row in whole_run(tour(), log):
+    for row in whole_run(tour(), log, operator):
         yield {**row, "at": None}
         return
     time.sleep(5)
+    free_all()
     before, size = owners(), large()
+    operator.failed = 0
     count = collections.Counter()
 
     def report(good):
         count[good] += 1
 
     bad = False
-    for row in whole_run(lines, log, report):
+    for row in whole_run(lines, log, operator, report):
         bad = True
         yield row
     if not bad:
@@ -608,20 +866,30 @@ def guest(_):
             yield {"trouble": f"not freed: {found}", "at": None}
         elif not before:
             yield {"trouble": "the kernel does not say who owns slab objects", "at": None}
+        if who := freed_at_once():
+            yield {"trouble": f"a block was freed without a grace period, by {who}",
+                   "at": None}
         if not lockdep_on():
             yield {"trouble": "lockdep has switched itself off", "at": None}
-    yield {"accepted": count[True], "refused": count[False]}
+    yield {"accepted": count[True], "refused": count[False], "failed": operator.failed}
 
 
 # ----------------------------------------------------------------- host side
 
-def attempt(kernel, lines):
-    """Boot and carry out the lines: (what is wrong or None, index or None, last row)."""
+def attempt(kernel, lines, params=()):
+    """Boot and carry out the lines: (what is wrong or None, index or None, last row).
+
+    kernel: its folder. params: more for its command line.
+    """
     FOLDER.mkdir(parents=True, exist_ok=True)
     path = FOLDER / "lines.txt"
     path.write_text("".join(f"{line}\n" for line in lines))
-    rows, boot = run_script(kernel, "torture-run", "torture", {}, files=(path,), virtual=True,
-                            timeout=HOST_LIMIT, params=("slab_debug=FZPU",))
+    modules = BUILD / kernel / "net/sched"
+    spec = {"limit": LIMIT,
+            "modules": str(modules) if (modules / "sch_cake.ko").exists() else None}
+    rows, boot = run_script(kernel, "torture-run", "torture", spec, files=(path,), virtual=True,
+                            timeout=120 + len(lines) // 4,
+                            params=(f"slab_debug={TRACKED}", *params))
     for row in rows:
         if "trouble" in row:
             return row["trouble"], row["at"], rows[-1]
@@ -659,14 +927,14 @@ def shrink(kernel, title, lines):
 
 
 def judge(kernel, name, lines, shrinking=True):
-    """Run lines, report, shrink and save them if they fail; whether they passed."""
+    """Run lines, report, shrink and save them if they fail; their row, None if so."""
     start = time.monotonic()
     bad, at, row = attempt(kernel, lines)
     took = time.monotonic() - start
     if not bad:
-        print(f"ok    {name}: {len(lines)} operations, {row['refused']} refused "
-              f"({took:.0f} s)", flush=True)
-        return True
+        print(f"ok    {name}: {len(lines)} operations, {row['refused']} refused, "
+              f"{row['failed']} failed allocations ({took:.0f} s)", flush=True)
+        return {**row, "seconds": round(took, 1)}
     print(f"FAIL  {name}: {bad}" + (f"; operation {at + 1}" if at is not None else ""),
           flush=True)
     if at is not None:
@@ -676,31 +944,64 @@ def judge(kernel, name, lines, shrinking=True):
         print(f"      {len(lines)} operations are enough, in {FAILING}:")
         for line in lines:
             print(f"      {line}")
+    return None
+
+
+def record(seeds, count, rows):
+    """Write results/torture.json, for a run of many operations."""
+    (ROOT / "results/torture.json").write_text(json.dumps({
+        "what": "random operations on trees of qdiscs under traffic, none of them with a "
+                "splat, hang or leak; one core, under KASAN and lockdep",
+        "seeds": f"{seeds[0]} to {seeds[-1]}",
+        "operations": len(seeds) * count,
+        **{key: sum(row[key] for row in rows)
+           for key in ("accepted", "refused", "failed", "seconds")}}, indent=1) + "\n")
+
+
+def find(fault, seeds, count):
+    """Whether one of the seeds fails with a fault in the kernel, as it has to."""
+    for seed in seeds:
+        bad, at, _ = attempt("faults/um-debug", Plan(seed).lines(count),
+                             (f"shared_mutant={fault['number']}",))
+        if bad:
+            print(f"found     {fault['rule']}: {bad[:200]} (seed {seed}"
+                  + (f", operation {at + 1})" if at is not None else ")"), flush=True)
+            return True
+    print(f"NOT FOUND {fault['rule']}", flush=True)
     return False
 
 
 def main():
-    """Run the seeds, or the file of REPLAY."""
+    """Run the seeds, with each of the faults if asked for, or the file of REPLAY."""
     words, settings = arguments(sys.argv[1:])
-    unknown = set(settings) - {"SEED", "SEEDS", "OPS", "KERNEL", "REPLAY"}
+    unknown = set(settings) - {"SEED", "SEEDS", "OPS", "LONG", "KERNEL", "REPLAY",
+                              "FAULTS"}
     if words or unknown:
-        raise Die("usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [KERNEL=folder] "
-                  "[REPLAY=file]")
-    kernel = settings.get("KERNEL", "um")
+        raise Die("usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [FAULTS=1] "
+                  "[KERNEL=folder] [REPLAY=file]")
+    kernel, long = settings.get("KERNEL", "um-debug"), "LONG" in settings
+    try:
+        first, number, count = (int(settings.get(key, default)) for key, default in
+                                (("SEED", 1), ("SEEDS", 20 if long else 4),
+                                 ("OPS", 5000 if long else 500)))
+    except ValueError:
+        raise Die("SEED, SEEDS and OPS are numbers") from None
+    seeds = range(first, first + number)
     if "REPLAY" in settings:
         text = Path(settings["REPLAY"]).read_text().splitlines()
         lines = [line for line in text if line and line[0] != "#"]
         results = [judge(kernel, settings["REPLAY"], lines, shrinking=False)]
+    elif "FAULTS" in settings:
+        build("faults")
+        faults = read_list(FAULTS)
+        say(f"{len(faults)} faults, up to {number} seeds of {count} operations for each")
+        results = [find(fault, seeds, count) for fault in faults]
     else:
-        try:
-            first, seeds, count = (int(settings.get(key, default)) for key, default in
-                                   (("SEED", 1), ("SEEDS", 4), ("OPS", 500)))
-        except ValueError:
-            raise Die("SEED, SEEDS and OPS are numbers") from None
-        say(f"{seeds} seeds of {count} operations on trees of qdiscs (about 20 s each)")
-        results = [judge(kernel, f"seed {seed}", Plan(seed).lines(count))
-                   for seed in range(first, first + seeds)]
-    failed = results.count(False)
+        say(f"{number} seeds of {count} operations on trees of qdiscs")
+        results = [judge(kernel, f"seed {seed}", Plan(seed).lines(count)) for seed in seeds]
+        if long and all(results):
+            record(seeds, count, results)
+    failed = sum(not result for result in results)
     print(f"{len(results) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
