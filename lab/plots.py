@@ -6,6 +6,7 @@ marker everywhere.
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -452,6 +453,61 @@ def cost_text(rows):
         "of one machine, in User-Mode Linux.")
 
 
+def summary():
+    """The lines of a table: the paper's claims, and what each contender does."""
+    rows = {name: load(name) for name in ("accuracy", "switching", "imbalance", "latency",
+                                          "fairness")}
+    labels = ("stock cake_mq", "series", "root cake")
+
+    def line_of(what, claim, values):
+        return f"| {what} | {claim} | " + " | ".join(values) + " |"
+
+    def off(label):
+        mine = [r for r in rows["accuracy"].of(label=label) if r["args"]["rate"] <= 24e9]
+        return f"{max(abs(r['deviation']) for r in mine):.3f} %"
+
+    def wait(label):
+        row = rows["switching"].of(label=label, what="timeline")[0]
+        return f"{row['excess'] * 8 / row['args']['rate'] * 1e6:.0f} us"
+
+    def queues(label):
+        mine = rows["imbalance"].of(label=label, what="receive_queues", queues=26)
+        return f"{20 * (1 + mine[0]['deviation'] / 100):.2f} Gbit" if mine else "-"
+
+    def worst_cell(label):
+        mine = rows["imbalance"].of(label=label, what="skewed")
+        return f"{100 + min(mine.column('deviation')):.0f} %" if mine else "-"
+
+    def echo(label, flows):
+        mine = rows["latency"].of(label=label, flows=flows).column("p99_us")
+        return f"{sorted(mine)[len(mine) // 2]:.0f} us"
+
+    def mean(label, **wanted):
+        mine = rows["fairness"].of(label=label, **wanted)
+        key = "jain" if "flows" in wanted else "ef"
+        return sum(mine.column(key)) / len(mine)
+
+    return [
+        line_of("", "the paper", ("stock", "series", "root cake")),
+        "|---|---|---|---|---|",
+        line_of("furthest from the rate, 40 queues, 10 Mbit to 24 Gbit", "below 0.25 %",
+                map(off, labels)),
+        line_of("4 queues become 40 at 8 Gbit: a next hop waits", "grows with the sync time",
+                map(wait, labels)),
+        line_of("40 receive queues on 26 TX queues, rate 20 Gbit", "less than the rate",
+                map(queues, labels)),
+        line_of("4 busy queues and 36 light ones, worst load: of the rate", "-",
+                map(worst_cell, labels)),
+        *(line_of(f"UDP echo beside {n} TCP flows, 1 Gbit, 8 queues: p99",
+                  "0.4 ms (20 Gbit)" if n == 1024 else "-", (echo(label, n) for label in labels))
+          for n in (64, 256, 1024)),
+        line_of("EF on one of 4 queues: of the rate (25 %)", "-",
+                (f"{mean(label, what='placement', count=1):.2f} %" for label in labels)),
+        line_of("16 flows hashed to 8 queues: Jain's index over flows", "-",
+                (f"{mean(label, what='hashed', flows=16):.2f}" for label in labels)),
+    ]
+
+
 def measured(name):
     """Whether there is something to draw."""
     try:
@@ -461,8 +517,13 @@ def measured(name):
 
 
 def readme():
-    """Write results/README.md for the figures that have been measured."""
-    parts = [INTRO]
+    """Write results/README.md for what has been measured, and the table in README.md."""
+    lines = summary()
+    parts = [INTRO, "## In short\n\n" + "\n".join(lines) + "\n"]
+    top = RESULTS.parent / "README.md"
+    head = re.escape(lines[0])
+    top.write_text(re.sub(rf"(?m)^{head}\n(\|.*\n)*", lambda _: "\n".join(lines) + "\n",
+                          top.read_text()))
     for name in DRAW:
         if measured(name):
             title, *rest = globals()[f"{name}_text"](load(name))

@@ -29,6 +29,9 @@ GATES = (
     ("debug kernel builds", ("kernel.py", "debug")),
     ("torture", ("torture.py",)),
     ("demo", ("demo.py",)),
+    ("figures", ("figures.py", "check")),
+    ("coccinelle", ("setup.py", "cocci")),
+    ("semantic patch", ("cocci.py",)),
     ("mutants", ("mutants.py",)),
     ("per patch", ("check.py",)),
 )
