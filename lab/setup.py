@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Install, download and build what the lab needs, as pinned in base.conf.
 
-usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
+usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv] [check]
+                                                       (default: all but check)
 
+check: what only the whole 'make check' needs, some 250 MB.
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
 of the right SHA-256 put into its downloads folder by hand serves as well.
@@ -19,6 +21,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from shlex import quote
 
@@ -52,6 +55,8 @@ PACKAGES = {
     "codespell": "codespell", "busybox-static": "busybox", "git": "git",
     "python3-venv": "module ensurepip",
 }
+CHECK_PACKAGES = {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
+                  "coccinelle": "spatch", "mandoc": "mandoc"}
 
 
 # -------------------------------------------------------------- packages
@@ -65,9 +70,12 @@ def present(probe):
     return shutil.which(probe, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 
-def packages():
-    """Install missing packages through apt, as root or through sudo; Die otherwise."""
-    missing = [name for name, probe in PACKAGES.items() if not present(probe)]
+def packages(wanted):
+    """Install missing packages through apt, as root or through sudo; Die otherwise.
+
+    wanted: {package: probe} like PACKAGES.
+    """
+    missing = [name for name, probe in wanted.items() if not present(probe)]
     if not missing:
         return
     names = " ".join(missing)
@@ -85,7 +93,7 @@ def packages():
         run([*root, "apt-get", "update"], "apt-update", "updating apt's lists, then once more", 20,
             env=env)
         run(install, "packages", f"installing {names}", 60, env=env)
-    still = [name for name in missing if not present(PACKAGES[name])]
+    still = [name for name in missing if not present(wanted[name])]
     if still:
         raise Die(f"apt-get installed them, yet {' '.join(still)} cannot be found; "
                   "see build/logs/packages.log")
@@ -250,6 +258,52 @@ def download(key, pin, path, instead):
     return final
 
 
+def neighbours():
+    """Sources of the kernel versions beside the base's that its suite offers, as paths.
+
+    The list is read from the archive at most once a day.
+    """
+    conf = base_conf()
+    apt = Apt(conf["KERNEL_SUITE"], "deb")
+    read = apt.dir / "neighbours.json"
+    if read.exists() and time.time() - read.stat().st_mtime < 86400:
+        paths = [DOWNLOADS / name for name in json.loads(read.read_text())]
+        if all(path.exists() for path in paths):
+            return paths
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    if not apt.get("update"):
+        raise Die(f"cannot read the Debian archive's list of {conf['KERNEL_SUITE']} (see "
+                  "build/logs/apt.log); check the network and run this again")
+    paths = []
+    for package in sorted(apt.names(r"linux-source-\d+\.\d+")):
+        if package != conf["KERNEL_PACKAGE"]:
+            paths.append(newest(apt, package))
+    read.write_text(json.dumps([path.name for path in paths]) + "\n")
+    return paths
+
+
+def newest(apt, package):
+    """Path of a package's newest version in the cache, downloaded if need be."""
+    done = subprocess.run(["apt-cache", "-c", str(apt.conf), "show", "--no-all-versions", package],
+                          text=True, capture_output=True, check=False)
+    name = re.search(r"^Filename: .*/(.*)$", done.stdout, re.MULTILINE)
+    path = DOWNLOADS / name[1] if name else None
+    if path and path.exists():
+        return path
+    need_disk(1, CACHE)
+    say(f"downloading {package} (about 165 MB)")
+    got = apt.download(package, None, True)
+    if not got:
+        raise Die(f"{package} cannot be downloaded (see build/logs/apt.log); check the "
+                  "network and run this again")
+    path = DOWNLOADS / got.name
+    shutil.move(got, path)
+    for old in DOWNLOADS.glob(f"{package}_*.deb"):
+        if old != path:
+            old.unlink()
+    return path
+
+
 def candidates(apt, package):
     """Kernel source packages to try when the pinned version is gone, best first.
 
@@ -337,31 +391,38 @@ def sparse():
     stamp.write_text(digest)
 
 
-def venv():
-    """Make build/venv with the Python packages of lab/requirements.txt."""
-    wanted = ROOT / "lab/requirements.txt"
-    where = BUILD / "venv"
+def venv(name="venv", requirements="requirements.txt"):
+    """Make build/<name> with the Python packages of a file in lab/."""
+    wanted = ROOT / "lab" / requirements
+    where = BUILD / name
     stamp, state = where / ".stamp", f"{sys.version}\n{where}\n{sha256(wanted)}"
     if stamp.exists() and stamp.read_text() == state:
         return
-    run([sys.executable, "-m", "venv", "--clear", where], "venv", "making build/venv", 8)
+    run([sys.executable, "-m", "venv", "--clear", where], "venv", f"making build/{name}", 8)
     run([where / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
          "--require-hashes", "--only-binary", ":all:", "-r", wanted], "venv-pip",
         "installing Python packages", 5, env=dict(os.environ, PIP_CACHE_DIR=str(CACHE / "pip")))
     stamp.write_text(state)
 
 
+def check():
+    """What only the whole 'make check' needs: packages, Python packages, neighbours."""
+    packages(CHECK_PACKAGES)
+    venv("check-venv", "check-requirements.txt")
+    neighbours()
+
+
 def main():
-    """Run the steps named on the command line, or all of them."""
+    """Run the steps named on the command line, or all but check."""
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
-    steps = {"packages": packages, "kernel": lambda: kernel(settings), "iproute2": iproute2,
-             "sparse": sparse, "venv": venv}
+    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
+             "iproute2": iproute2, "sparse": sparse, "venv": venv, "check": check}
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
     BUILD.mkdir(exist_ok=True)
-    for word in words or steps:
+    for word in words or [step for step in steps if step != "check"]:
         steps[word]()
 
 

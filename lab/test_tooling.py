@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 import boot
+import check
 import common
 import demo
 import scenarios
@@ -163,6 +164,18 @@ class Documents(unittest.TestCase):
                     value = float(told[66:78])
                     good = value >= bound if row.at_least else abs(value) <= bound
                     self.assertTrue(good, told)
+
+
+    def test_checks(self):
+        """The table of make check: as recorded, for the patches that are here."""
+        results = json.loads(check.RESULTS.read_text())
+        text = check.TEXT.read_text()
+        self.assertEqual(text.splitlines(), check.table_lines(results))
+        self.assertIn(f"```\n{text}```\n", (common.ROOT / "README.md").read_text(),
+                      "run 'lab/check.py readme'")
+        there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
+                 for p in tree.patches()]
+        self.assertEqual(list(results["patches"]), there, "run 'make check'")
 
 
 class Reading(unittest.TestCase):
