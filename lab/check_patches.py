@@ -26,6 +26,7 @@ from common import (
     hash_files,
     kernel_env,
     make_args,
+    patch_author,
     run,
     say,
 )
@@ -44,6 +45,7 @@ COMPILERS = {  # column: (architecture, more arguments of make)
     "clang": ("x86_64", [f"-j{JOBS}", f"LLVM={CLANG}", f"CC=ccache clang{CLANG}",
                          f"HOSTCC=ccache clang{CLANG}"]),
 }
+FIELDS = {"NETWORKING [GENERAL]", "DOCUMENTATION"}  # sections of MAINTAINERS
 DEPRECATED = {  # what a patch must not add to a .c or .h: why
     r"\bmodule_param\w*\(": "a module parameter; use netlink",
     r"\b(strcpy|strncpy|strlcpy)\(": "use strscpy()",
@@ -191,8 +193,8 @@ def form(patch, prefix, number, total):
     subject = re.sub(r"\n ", " ", subject.group(1)) if subject else ""
     if not re.match(rf"\[{prefix} 0*{number}/0*{total}\] \S", subject):
         said.append(f"subject is '{subject}'")
-    author = re.search(r"^From: (.*<.*>)$", head, re.M)
-    if not author or f"\nSigned-off-by: {author[1]}" not in head:
+    name, mail = patch_author(patch)
+    if f"\nSigned-off-by: {name} <{mail}>" not in head:
         said.append("no Signed-off-by of the author")
     said += [f"'{line}' is not 'Fixes: <12 digits> (\"subject\")'"
              for line in re.findall(r"^Fixes:.*", head, re.M)
@@ -225,7 +227,8 @@ def api(patch):
 def maintainers(files, new):
     """Files that no section of MAINTAINERS looks after; a new one needs its own.
 
-    THE REST does not count, and for new files NETWORKING [GENERAL] does not either.
+    Sections for everything do not count, and for a new file those of a whole field do
+    not either.
     """
     said = []
     for file in files:
@@ -234,7 +237,7 @@ def maintainers(files, new):
         text = capture([WORK / "scripts/get_maintainer.pl", "--no-git", "--no-git-fallback",
                         "--roles", "-f", file], WORK)[1]
         sections = set(re.findall(r"\((?:maintainer|supporter|odd fixer):(.*)\)", text))
-        if not sections - {"THE REST"} - ({"NETWORKING [GENERAL]"} if file in new else set()):
+        if not sections - {"THE REST"} - (FIELDS if file in new else set()):
             said.append(f"{file} has no maintainer of its own; add it to MAINTAINERS")
     return said
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import check_patches as check
 import setup
 import tree
-from common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, git, kernel_env
+from common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, am_patch, git, kernel_env
 from kernel import configure
 
 BASE = BUILD / "linux-base"
@@ -63,12 +63,18 @@ def form():
 
 def applies():
     """git am onto the base: no fuzz, and the tree that the checks looked at."""
-    try:
-        tip = list(KERNEL.am(KERNEL.series).values())[-1]
-    except Die as err:
-        return "onto the base", [str(err)]
-    same = KERNEL.git("diff", "--stat", tip, "HEAD")
-    return f"onto Linux {tree.version(KERNEL.dir)}, without fuzz", same.splitlines()[-1:]
+    head, said = git(check.WORK, "rev-parse", "HEAD"), []
+    check.checkout(check.WORK, "base")
+    for patch in KERNEL.patches():
+        good, output = am_patch(check.WORK, patch)
+        if not good:
+            said = [f"{patch.name}: {line}" for line in output.splitlines()
+                    if line.startswith("error: ")] or [f"{patch.name}: git am failed"]
+            break
+    else:
+        said = git(check.WORK, "diff", "--stat", head, "HEAD").splitlines()[-1:]
+    check.checkout(check.WORK, head)
+    return f"onto Linux {tree.version(KERNEL.dir)}, without fuzz", said
 
 
 def without_net_sched():
@@ -127,7 +133,7 @@ def coccicheck():
 
     def reports(rule, where):
         options = re.findall(r"^// Options: *(.*)$", rule.read_text(), re.M)
-        cmd = ["timeout", COCCI_SECONDS, "spatch", "-D", "report", "--no-show-diff",
+        cmd = ["timeout", "-k1", COCCI_SECONDS, "spatch", "-D", "report", "--no-show-diff",
                "--very-quiet", "--cocci-file", rule, *" ".join(options).split(), "-I", "include",
                *(f for f in files if (where / f).exists())]
         status, text = check.capture(cmd, where)
@@ -140,9 +146,9 @@ def coccicheck():
         found = [(rule, before.result(), after.result()) for rule, before, after in found]
     said = [f"{rule.name}: {line}" for rule, before, after in found
             for line in new(before[1], after[1])]
-    slow = [rule.name for rule, before, after in found if 124 in (before[0], after[0])]
+    slow = [rule.name for rule, before, after in found if {124, 137} & {before[0], after[0]}]
     said += [f"{rule.name}: spatch failed with {after[0]}" for rule, before, after in found
-             if after[0] not in (0, 124) and not before[0]]
+             if after[0] not in (0, 124, 137) and not before[0]]
     unread = sum(bool(before[0]) for _, before, _ in found) - len(slow)
     return (f"{len(rules) - len(slow) - unread} semantic patches, {len(files)} files"
             + f"; not {' '.join(slow)}: over {COCCI_SECONDS} s" * bool(slow)
@@ -153,23 +159,16 @@ def ynl():
     """The netlink descriptions fit their schema, generate C that compiles, nothing is stale."""
     specs, said = touched(".yaml"), []
     env = dict(kernel_env(), PATH=f"{VENV}:{os.environ['PATH']}")
-    pyynl, out = check.WORK / "tools/net/ynl/pyynl", BUILD / "check-ynl"
-    out.mkdir(exist_ok=True)
+    tools = check.WORK / "tools/net/ynl"
     for spec in specs:
-        name = Path(spec).stem
-        jobs = [["python3", "-B", pyynl / "cli.py", "--spec", spec, "--validate"]]
-        jobs += [["python3", "-B", pyynl / "ynl_gen_c.py", "--mode", "user", "--spec", spec,
-                  f"--{kind}", "-o", out / f"{name}-user.{kind[0].replace('s', 'c')}"]
-                 for kind in ("header", "source")]
-        jobs += [["gcc", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-sign-compare",
-                  "-Werror", "-c", "-I", "include/uapi", "-I", "tools/net/ynl/lib", "-idirafter",
-                  "include/uapi", out / f"{name}-user.c", "-o", out / f"{name}-user.o"]]
-        for job in jobs:
+        cli = ["python3", "-B", tools / "pyynl/cli.py", "--spec", spec, "--validate"]
+        made = f"{Path(spec).stem}-user"
+        for suffix in "cho":
+            (tools / f"generated/{made}.{suffix}").unlink(missing_ok=True)
+        for job in (cli, ["make", "-s", "-C", tools / "generated", f"{made}.o"]):
             status, text = check.capture(job, check.WORK, env)
-            if status:
-                last = text.strip().splitlines()
-                said.append(f"{spec}: {Path(job[0]).name}: {last[-1] if last else status}")
-                break
+            if status or check.findings(text):
+                said.append(f"{spec}: {' '.join(text.split())[:200] or status}")
     status, text = check.capture(["tools/net/ynl/ynl-regen.sh", "-f"], check.WORK, env)
     made = text.count("GEN ")
     stale = git(check.WORK, "diff", "--name-only").splitlines()
@@ -202,9 +201,10 @@ def b4():
         ready = next(out.glob("*.mbx"), None) if out.exists() else None
         taken = len(re.findall(r"^From git@z", ready.read_text(), re.M)) if ready else 0
         counts.append(str(taken))
+        said += [f"{series.dir.name}: {line.strip()}" for line in text.splitlines()
+                 if re.search(r"error|missing|not found", line, re.IGNORECASE)]
         if status or taken != len(series.patches()):
-            said.append(f"{series.dir.name}: b4 took {taken} of {len(series.patches())}: "
-                        f"{text.strip().splitlines()[-1]}")
+            said.append(f"{series.dir.name}: b4 took {taken} of {len(series.patches())}")
     return f"takes {', '.join(counts)} patches from an mbox", said
 
 
