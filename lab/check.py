@@ -83,7 +83,10 @@ def main():
     check_patches.check_iproute2(results["patches"], fast)
     for name, job in check_series.jobs(fast).items():
         say(name)
-        results["series"][name] = job()
+        try:
+            results["series"][name] = job()
+        except Die as err:
+            results["series"][name] = "", [str(err)]
     text = "\n".join(table_lines(results)) + "\n"
     if not fast:
         RESULTS.parent.mkdir(exist_ok=True)

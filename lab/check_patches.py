@@ -66,7 +66,7 @@ def capture(cmd, cwd, env=None):
 
 def findings(text):
     """Warnings of a tool as a set, without line numbers, to compare two commits."""
-    return {re.sub(r":\d+(:\d+)?:", ":", line.strip()).replace(f"{WORK}/", "")
+    return {re.sub(r":\d+(:\d+)?:", ":", re.sub(rf"\S*/{WORK.name}/", "", line.strip()))
             for line in text.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)}
 
 

@@ -168,7 +168,7 @@ def ynl():
         for job in (cli, ["make", "-s", "-C", tools / "generated", f"{made}.o"]):
             status, text = check.capture(job, check.WORK, env)
             if status or check.findings(text):
-                said.append(f"{spec}: {' '.join(text.split())[:200] or status}")
+                said.append(f"{spec}: {' '.join(text.split())[-200:] or status}")
     status, text = check.capture(["tools/net/ynl/ynl-regen.sh", "-f"], check.WORK, env)
     made = text.count("GEN ")
     stale = git(check.WORK, "diff", "--name-only").splitlines()
