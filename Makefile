@@ -10,7 +10,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	torture figures bench mutants gauntlet am clean setup
+	torture figures bench mutants cocci coverage gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -61,6 +61,14 @@ torture: build ## trees of qdiscs in random order, under traffic: no splat, hang
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
 
+coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios
+	@$(LAB)/setup.py venv
+	@$(LAB)/coverage.py
+
+cocci: tree ## the series' semantic patch: planted faults found, the patched net/sched clean
+	@$(LAB)/setup.py cocci
+	@$(LAB)/cocci.py
+
 check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
 	@$(LAB)/setup.py iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB)/check.py $(if $(FAST),--fast)
@@ -72,10 +80,15 @@ am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next
 	@$(LAB)/tree.py am TREE='$(TREE)'
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
+	@$(LAB)/setup.py figures
 	@$(LAB)/bench.py
 	@$(LAB)/smp.py
 
-figures gauntlet:
+figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, README.md
+	@$(LAB)/setup.py figures
+	@$(LAB)/figures.py
+
+gauntlet:
 	@echo 'make $@: not yet, see "What is not done yet" in README.md' >&2; exit 2
 
 clean: ## remove build/ (the download cache stays)

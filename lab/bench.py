@@ -16,13 +16,13 @@ from boot import boot_script
 from common import ROOT, guard
 from hop import Hop
 from scenarios import install
+from traffic import FRAME
 
 RESULTS = ROOT / "results" / "bench.json"
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 CASES = {  # label: (rate bit/s, queues, frame bytes, load or None, short s, long s)
-    "saturated, 4 queues": (10e9, 4, 1514, None, 0.05, 0.85),
-    "saturated, 40 queues": (10e9, 40, 1514, None, 0.05, 0.85),
-    "saturated, 256 queues": (10e9, 256, 1514, None, 0.05, 0.85),
+    **{f"saturated, {n} queues": (10e9, n, FRAME, None, 0.05, 0.85) for n in (2, 8, 40)},
+    **{f"saturated, {n} queues": (10e9, n, FRAME, None, 0.05, 0.35) for n in (256, 1024)},
     "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
         (20e9, 40, 200, 12e9, 0.02, 0.17),
 }

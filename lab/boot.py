@@ -31,6 +31,9 @@ SPLAT = re.compile(
 # the unpatched kernel only: the series removes the code that does it.
 STOCK_SPLAT = (r"WARNING: suspicious RCU usage", r"Call Trace:")
 
+# What a kernel, as a program of the host, finds in its environment.
+HOST_ENV = {"HOME": "/root", "PATH": os.environ["PATH"]}
+
 
 def splats(text, allowed=()):
     """Return the lines of a kernel log that report trouble.
@@ -129,9 +132,7 @@ def boot(
     args += params
     # The same memory layout every time: part of what makes runs repeatable.
     args = ["setarch", "-R", *args]
-    host_env = {"HOME": "/root", "PATH": os.environ["PATH"]}
-    if virtual:
-        host_env["LD_PRELOAD"] = fixed_random()
+    host_env = {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if virtual else {})}
 
     start = time.monotonic()
     if interactive:

@@ -575,9 +575,9 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static double above_base(unsigned int percent)
+static double above_base(unsigned int permille)
 {
-	uint64_t took = echoes[(nechoes * percent + 99) / 100 - !!percent];
+	uint64_t took = echoes[(nechoes * permille + 999) / 1000 - !!permille];
 
 	return (took - echo_base) / 1e3;
 }
@@ -596,9 +596,9 @@ static void print_echo(void)
 		qsort(echoes, nechoes, sizeof(*echoes), ascending);
 		printf(", \"lost\": %" PRIu64 ", \"min_us\": %.3f", lost,
 		       above_base(0));
-		printf(", \"p50_us\": %.3f, \"p99_us\": %.3f",
-		       above_base(50), above_base(99));
-		printf(", \"max_us\": %.3f", above_base(100));
+		printf(", \"p50_us\": %.3f, \"p99_us\": %.3f, \"p99.9_us\": %.3f",
+		       above_base(500), above_base(990), above_base(999));
+		printf(", \"max_us\": %.3f", above_base(1000));
 	}
 	printf("}, ");
 }

@@ -1,8 +1,9 @@
 """Configure and build the UML kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only. bench-* are without debugging, for counting CPU time; smp-* have two CPUs and
-real time.
+only; coverage is patched and counts which lines run. bench-* are without debugging,
+for figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
+bench-* with a constant that can be set.
 """
 
 import hashlib
@@ -22,11 +23,39 @@ KERNELS = {  # name: (tree, output folder, fragments)
     "series1": ("linux-s1", "um-s1", (CONFIG,)),
     "bench-patched": ("linux", "um-bench", BENCH),
     "bench-base": ("linux-base", "um-bench-base", BENCH),
+    "coverage": ("linux", "um-gcov", (CONFIG, ROOT / "lab" / "gcov.config")),
     "smp-patched": ("linux", "um-smp", SMP),
     "smp-base": ("linux-base", "um-smp-base", SMP),
+    "sweep-patched": ("linux", "um-sweep", BENCH),
+    "sweep-base": ("linux-base", "um-sweep-base", BENCH),
 }
-# Count what members of a rate group write to the cache line that they share.
-COUNT = f"CFLAGS_sch_rate_group.o=-include {ROOT}/lab/count.h"
+# Objects whose lines the kernel for coverage counts.
+GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in (
+    "sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
+    "sch_rate_group", "sch_tbf")]
+# Below /sys/module: us between two scans, and bytes of the longest slot.
+KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
+         "sweep-patched": "sch_rate_group/parameters/lab_knob"}
+
+
+def flags(which, source):
+    """Arguments for make that change how single sources are compiled.
+
+    In all kernels, what members of a rate group write to their cache line is counted.
+    """
+    group = f"-include {ROOT}/lab/count.h"
+    if which == "sweep-patched":
+        group += f" -include {ROOT}/lab/sweep.h"
+    args = [f"CFLAGS_sch_rate_group.o={group}"]
+    if which == "sweep-base":
+        lines = (source / "net/sched/sch_cake.c").read_text().splitlines()
+        where = [number for number, line in enumerate(lines, 1)
+                 if "sync_time = 200 * NSEC_PER_USEC" in line]
+        if len(where) != 1:
+            raise Die("the base's sch_cake.c sets sync_time in another way; correct "
+                      "lab/sweep.h")
+        args.append(f"CFLAGS_sch_cake.o=-DSYNC_LINE={where[0]} -include {ROOT}/lab/sweep.h")
+    return args + (GCOV if which == "coverage" else [])
 
 
 def known_splats(which):
@@ -97,7 +126,8 @@ def build(which):
     if which == "series1":
         series1_tree(source)
     configure(source, out, fragments, f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), COUNT],
+    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1),
+         *flags(which, source)],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
         estimate=20 if (out / "linux").exists() else 330)

@@ -29,7 +29,8 @@ TBF = "burst 16kb limit 10mb"
 
 def install(contender, rate, queues, options=""):
     """Put a contender on hop0."""
-    tc(f"qdisc del dev {NAME} root", check=False)
+    for where in ("root", "clsact"):
+        tc(f"qdisc del dev {NAME} {where}", check=False)
     tc("-batch -", "\n".join(contender_lines(NAME, contender, rate, queues, options)))
 
 

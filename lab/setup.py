@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Install, download and build what the lab needs, as pinned in base.conf.
 
-usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv] [check]
-                                                       (default: all but check)
+usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
+       setup.py STEP ...      a step of MORE: what one target needs
 
-check: what only the whole 'make check' needs, some 250 MB.
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
 of the right SHA-256 put into its downloads folder by hand serves as well.
@@ -55,8 +54,13 @@ PACKAGES = {
     "codespell": "codespell", "busybox-static": "busybox", "git": "git",
     "python3-venv": "module ensurepip",
 }
-CHECK_PACKAGES = {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
-                  "coccinelle": "spatch", "mandoc": "mandoc"}
+MORE = {  # step: what single targets need, and nothing else
+    "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
+              "coccinelle": "spatch", "mandoc": "mandoc"},
+    "cocci": {"coccinelle": "spatch"},
+    "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
+                "clang-19": "clang-19"},
+}
 
 
 # -------------------------------------------------------------- packages
@@ -407,22 +411,25 @@ def venv(name="venv", requirements="requirements.txt"):
 
 def check():
     """What only the whole 'make check' needs: packages, Python packages, neighbours."""
-    packages(CHECK_PACKAGES)
+    packages(MORE["check"])
     venv("check-venv", "check-requirements.txt")
     neighbours()
 
 
 def main():
-    """Run the steps named on the command line, or all but check."""
+    """Run the steps named on the command line, or all but those of MORE."""
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
     steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
-             "iproute2": iproute2, "sparse": sparse, "venv": venv, "check": check}
+             "iproute2": iproute2, "sparse": sparse, "venv": venv}
+    usual = list(steps)
+    steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
+    steps["check"] = check
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
     BUILD.mkdir(exist_ok=True)
-    for word in words or [step for step in steps if step != "check"]:
+    for word in words or usual:
         steps[word]()
 
 

@@ -15,11 +15,12 @@ a run says nothing about the bound and is repeated; results/smp.json counts them
 import json
 import math
 import re
+import statistics
 import threading
 
 import kernel
 from boot import run_script
-from common import ROOT, Die, guard
+from common import ROOT, Die, guard, run
 from hop import NAME, Hop
 from scenarios import install, shared_writes
 from traffic import FRAME, tc
@@ -47,6 +48,11 @@ SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
     "64 bytes, at 100 Mbit": (100e6, 64),
     "1514 bytes, at 2 Gbit": (2e9, 1514),
 }
+SENDERS = {  # label: (kernel, contender); each round runs all of them
+    "series": ("smp-patched", "cake_mq"), "stock cake_mq": ("smp-base", "cake_mq"),
+    "root cake": ("smp-base", "cake"), "root htb": ("smp-base", "htb"),
+}
+ROUNDS = 5
 
 
 def constant(name):
@@ -99,13 +105,13 @@ def hold(case):
     return row
 
 
-def speed(case):
-    """One line of the second table: packets per second of one CPU and of two."""
+def speed(case, contender):
+    """A run of the second table: packets per second of one CPU and of two."""
     rate, size = SPEEDS[case]
     row = {}
     for cpus in (1, 2):
         hop = Hop(2)
-        install("cake_mq", rate, 2)
+        install(contender, rate, 2)
         for q in range(cpus):
             hop.stream(q, mode="paced", rate=200e9, size=size)
         hop.meter(0, from_s=0.2)
@@ -120,34 +126,45 @@ def speed(case):
 
 def guest(spec):
     """Measure one case, yield its row. Runs in the guest."""
-    run = hold if spec["kind"] == "bound" else speed
-    yield {"case": spec["case"], **run(spec["case"])}
+    if spec["kind"] == "bound":
+        yield {"case": spec["case"], **hold(spec["case"])}
+    else:
+        yield {"case": spec["case"], **speed(spec["case"], spec["contender"])}
 
 
-def once(which, hop, kind, case):
+def once(which, hop, kind, case, contender):
     """One case in a boot of its own; its row, or None if a CPU stood still."""
-    rows, run = run_script(kernel.KERNELS[which][1], f"smp-{which}", "smp",
-                           {"kind": kind, "case": case}, hop=hop, cpus=2, timeout=60)
-    if "detected stall" in run.console or "lab: no end after" in run.console:
+    spec = {"kind": kind, "case": case, "contender": contender}
+    rows, boot = run_script(kernel.KERNELS[which][1], f"smp-{which}", "smp", spec, hop=hop,
+                           cpus=2, timeout=60)
+    if "detected stall" in boot.console or "lab: no end after" in boot.console:
         return None
-    run.judge(kernel.known_splats(which))
+    boot.judge(kernel.known_splats(which))
     row, = rows
     if kind == "bound" and row["bps"] < 0.4 * BOUNDS[case][0]:
         return None
     return row
 
 
-def measure(which, hop, kind, case):
+def measure(which, hop, kind, case, contender="cake_mq"):
     """One case, repeated while a CPU of the guest stands still.
 
     hop: path of the hop module for the kernel `which`.
     """
     for stood_still in range(TRIES):
-        row = once(which, hop, kind, case)
+        row = once(which, hop, kind, case, contender)
         if row:
             return {**row, "stood_still": stood_still}
     raise Die(f"in {TRIES} runs of '{case}' on {which} a CPU of the guest stood still; "
               "the host is too busy, run this again when it is not")
+
+
+def summary(runs):
+    """The median of each figure, and of pps_2 / pps_1 all runs in order."""
+    row = {key: statistics.median(one[key] for one in runs)
+           for key in ("pps_1", "pps_2", "writes_1", "writes_2") if key in runs[0]}
+    ratios = sorted(one["pps_2"] / one["pps_1"] for one in runs)
+    return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
 def main():
@@ -169,19 +186,24 @@ def main():
             failed.append(case)
         print(f"{case:<60}{row['excess']:>12.0f}{row['bound']:>12.0f}{row['stock']:>12.0f}"
               f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>8}", flush=True)
-    print(f"\n{'packets per second':<32}{'1 CPU':>10}{'2 CPUs':>10}{'ratio':>7}"
-          f"{'stock: 1':>10}{'2 CPUs':>10}{'ratio':>7}{'writes/packet':>14}{'writes/s':>10}")
+    print(f"\n{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
+          f"{'2 CPUs':>10}{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
+    hops = dict(kernels)
     for case in SPEEDS:
-        row = measure(*patched, "speed", case)
-        row["stock"] = measure(*stock, "speed", case)
-        speeds.append(row)
-        print(f"{case:<32}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
-              f"{row['pps_2'] / row['pps_1']:>7.2f}{row['stock']['pps_1']:>10.0f}"
-              f"{row['stock']['pps_2']:>10.0f}"
-              f"{row['stock']['pps_2'] / row['stock']['pps_1']:>7.2f}"
-              f"{row['writes_2'] / row['pps_2']:>14.3f}{row['writes_2']:>10.0f}", flush=True)
+        runs = {label: [] for label in SENDERS}
+        for _ in range(ROUNDS):
+            for label, (which, contender) in SENDERS.items():
+                runs[label].append(measure(which, hops[which], "speed", case, contender))
+        for label, some in runs.items():
+            row = summary(some)
+            speeds.append({"case": case, "label": label, **row, "runs": some})
+            print(f"{case:<32}{label:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
+                  f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
+                  + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
+                  flush=True)
     RESULTS.write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
                                    "speeds": speeds}, indent=1) + "\n")
+    run(["/usr/bin/python3", "-B", ROOT / "lab/plots.py", "cost"], "plots", "drawing", 5)
     if failed:
         raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
                   "look at build/guest/smp-smp-patched")

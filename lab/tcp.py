@@ -224,9 +224,9 @@ def port_mask(queues):
 def shape(qdisc, queues, rate_bps, options):
     """Put the shaper on r1 and map source ports to its queues."""
     lines = contender_lines("r1", qdisc, rate_bps, queues, options)
-    lines.append("qdisc add dev r1 clsact")
+    lines.append("qdisc replace dev r1 clsact")
     lines += [f"filter add dev r1 egress protocol ip prio 1 u32 match ip sport {q} "
-              f"{port_mask(queues):#06x} action skbedit queue_mapping {q}"
+              f"{port_mask(queues):#06x} action skbedit queue_mapping {q} continue"
               for q in range(queues)]
     tc("-n r -batch -", "\n".join(lines))
     if "shared" in qdisc.split():  # a kernel that does not know the option ignores it

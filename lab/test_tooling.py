@@ -13,6 +13,7 @@ from pathlib import Path
 import boot
 import check
 import common
+import coverage
 import demo
 import scenarios
 import setup
@@ -165,6 +166,12 @@ class Documents(unittest.TestCase):
                     good = value >= bound if row.at_least else abs(value) <= bound
                     self.assertTrue(good, told)
 
+    def test_coverage(self):
+        """The README has the table of coverage."""
+        figures = json.loads(coverage.RESULTS.read_text())["files"]
+        self.assertIn("\n".join(coverage.table(figures, coverage.explanations())),
+                      (common.ROOT / "README.md").read_text())
+
 
     def test_checks(self):
         """The table of make check: as recorded, for the patches that are here."""
@@ -199,6 +206,16 @@ class Reading(unittest.TestCase):
     def test_deviation(self):
         """Percent, signed."""
         self.assertAlmostEqual(demo.deviation({"measured_bps": 99, "rate_bps": 100}), -1)
+
+    def test_coverage(self):
+        """A line that does not run has to be explained, one that does must not be."""
+        rows = [[n, "f", f"x{n};", ["tdc"]] for n in range(99)] + [[99, "f", "y;", []]]
+        why = {("a.c", "f", "y;"): "because"}
+        self.assertEqual(coverage.judge({"a.c": rows}, why), (2, []))
+        self.assertIn("does not run", coverage.judge({"a.c": rows}, {})[1][0])
+        stale = {**why, ("a.c", "f", "x1;"): "because"}
+        self.assertIn("that runs", coverage.judge({"a.c": rows}, stale)[1][0])
+        self.assertIn("less than", coverage.judge({"a.c": rows[-5:]}, why)[1][0])
 
     def test_tap(self):
         """Lines of tdc's TAP output."""

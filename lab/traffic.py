@@ -8,6 +8,7 @@ import json
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
 
@@ -17,6 +18,7 @@ PARENTS = {  # how to make a qdisc that has a child per TX queue
     "mqprio": f"mqprio num_tc 1 map {'0 ' * 16}queues {{queues}}@0 hw 0",
 }
 RATE_WORD = {"tbf": "rate"}  # what a qdisc calls its rate, if not bandwidth
+EDT = Path(__file__).with_name("edt.c")
 
 
 def command(*words, text=None, check=True):
@@ -40,12 +42,23 @@ def tc(args, text=None, check=True):
 def contender_lines(dev, contender, rate, queues, options=""):
     """What tc -batch reads to put a contender on a device, as root 1:.
 
-    contender: a root qdisc ("cake"), or one per TX queue below mq or mqprio
-    ("mq + cake", "mq + cake shared"). rate: bit/s, of each qdisc. queues: that
-    get a qdisc, at most as many as the device has. options: more of tc's words.
+    contender: a root qdisc ("cake"), one per TX queue below mq or mqprio
+    ("mq + cake", "mq + cake shared"), a rival that needs more ("htb" and
+    "htb fq_codel", which is its leaf; "edt 50", with a horizon of 50 ms).
+    rate: bit/s, of each qdisc. queues: that get a qdisc, at most as many as the
+    device has. options: more of tc's words.
     """
     parent, _, shaper = contender.rpartition(" + ")
     kind, *words = shaper.split()
+    if kind == "htb":
+        leaf = words[0] if words else "pfifo limit 10000"
+        burst = max(1600, rate / 8 * 5e-6)  # bytes: what slack of 5 us needs, as for us
+        return [f"qdisc replace dev {dev} root handle 1: htb default 1",
+                f"class add dev {dev} parent 1: classid 1:1 htb rate {rate:.0f}bit "
+                f"quantum 1514 burst {burst:.0f} cburst {burst:.0f}",
+                f"qdisc add dev {dev} parent 1:1 {leaf}"]
+    if kind == "edt":
+        return edt_lines(dev, rate, queues, int(words[0]))
     shaper = " ".join([kind, RATE_WORD.get(kind, "bandwidth"), f"{rate:.0f}bit", options,
                        *words])
     root = PARENTS[parent].format(queues=queues) if parent else shaper
@@ -54,6 +67,22 @@ def contender_lines(dev, contender, rate, queues, options=""):
         lines += [f"qdisc add dev {dev} parent 1:{q:x} {shaper}"
                   for q in range(1, queues + 1)]
     return lines
+
+
+def edt_lines(dev, rate, queues, horizon_ms):
+    """contender_lines() of the rival in lab/edt.c, which is compiled here."""
+    program = f"/run/edt-{rate:.0f}-{horizon_ms}.o"
+    command("clang-19", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
+            f"-DRATE={rate:.0f}ULL", f"-DHORIZON={horizon_ms * 10**6}ULL", "-c", str(EDT),
+            "-o", program)
+    fq = "fq limit 1000000 flow_limit 1000000"
+    return [
+        f"qdisc replace dev {dev} root handle 1: mq",
+        *(f"qdisc add dev {dev} parent 1:{q:x} {fq}" for q in range(1, queues + 1)),
+        f"qdisc replace dev {dev} clsact",
+        f"filter add dev {dev} egress prio 2 bpf direct-action obj {program} "
+        "section classifier",
+    ]
 
 
 def pktgen(target, line):

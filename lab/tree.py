@@ -62,7 +62,7 @@ SUBSET = [
 COVER = "0000-cover-letter.txt"
 
 # Folders of this repo that hold nothing but files at their kernel paths.
-KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib")
+KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")
 MARK = ("# begin: links into build/linux (written by make tree)", "# end: links into build/linux")
 LINUX_BASE = BUILD / "linux-base"
 
