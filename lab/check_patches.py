@@ -180,7 +180,8 @@ def sparse(files):
 
 def kernel_doc(files):
     """What kernel-doc -Wall says about some source files."""
-    there = [f for f in files if is_code(f) and f.endswith((".c", ".h")) and (WORK / f).exists()]
+    there = [f for f in files
+             if is_code(f) and f.endswith((".c", ".h")) and (WORK / f).exists()]
     tool = WORK / "scripts/kernel-doc"
     return findings(capture([tool, "-none", "-Wall", *there], WORK)[1]) if there else set()
 
@@ -219,7 +220,8 @@ def api(patch):
                  if (match := re.search(pattern, line))]
         if name.endswith(".c") and re.search(r"\binline\b", line):
             said.append(f"{name}: inline in a .c file")
-        if name.endswith(".h") and re.match(r"static (?!inline|const|__always_inline).*\(", line):
+        if name.endswith(".h") and re.match(
+                r"static (?!inline|const|__always_inline).*\(", line):
             said.append(f"{name}: a function in a header that is not inline: {line}")
     return said
 
@@ -252,8 +254,8 @@ def dictionary():
 def style(patch, cover, *options):
     """checkpatch's complaints, less those that the cover letter explains."""
     allowed = re.findall(r"checkpatch: (\S+)", cover.read_text())
-    cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse", "--show-types",
-           "--codespell", f"--codespellfile={dictionary()}", *options, patch]
+    cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse",
+           "--show-types", "--codespell", f"--codespellfile={dictionary()}", *options, patch]
     return [line.rpartition(f"{patch.name}:")[2]
             for line in capture(cmd, WORK)[1].splitlines()
             if (m := re.search(r"(?:WARNING|ERROR|CHECK):(\w+)", line))

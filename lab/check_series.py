@@ -115,7 +115,7 @@ def shellcheck():
 def ruff():
     """ruff on lab/."""
     cmd = [VENV / "ruff", "check", "--isolated", "--no-cache", "--quiet", "--line-length", LINE,
-           "--target-version", "py311", "--select", RULES, "--ignore", "B905",  # zip(strict=)
+           "--target-version", "py311", "--select", RULES, "--ignore", "B008,B905",
            "--output-format", "concise", ROOT / "lab"]
     status, text = check.capture(cmd, ROOT)
     said = [line.replace(f"{ROOT}/", "") for line in text.splitlines()]
@@ -134,15 +134,15 @@ def coccicheck():
     def reports(rule, where):
         options = re.findall(r"^// Options: *(.*)$", rule.read_text(), re.M)
         cmd = ["timeout", "-k1", COCCI_SECONDS, "spatch", "-D", "report", "--no-show-diff",
-               "--very-quiet", "--cocci-file", rule, *" ".join(options).split(), "-I", "include",
-               *(f for f in files if (where / f).exists())]
+               "--very-quiet", "--cocci-file", rule, *" ".join(options).split(),
+               "-I", "include", *(f for f in files if (where / f).exists())]
         status, text = check.capture(cmd, where)
         return status, [re.sub(r":\d+(:\d+)?(-\d+)?:", ":", line).replace(f"{where}/", "")
                         for line in text.splitlines() if re.match(r"\S+\.[ch]:\d", line)]
 
     with ThreadPoolExecutor(JOBS) as pool:
-        found = [(rule, pool.submit(reports, rule, BASE), pool.submit(reports, rule, check.WORK))
-                 for rule in rules]
+        found = [(rule, pool.submit(reports, rule, BASE),
+                  pool.submit(reports, rule, check.WORK)) for rule in rules]
         found = [(rule, before.result(), after.result()) for rule, before, after in found]
     said = [f"{rule.name}: {line}" for rule, before, after in found
             for line in new(before[1], after[1])]
@@ -196,8 +196,8 @@ def b4():
                          f"{gap}{rest}\n")
         mbox, out = home / f"{series.dir.name}.mbox", home / series.dir.name
         mbox.write_text("".join(mails))
-        status, text = check.capture([CHECK_VENV / "b4", "--offline-mode", "-n", "am", "-k", "-m",
-                                      mbox, "-o", out], home, env)
+        cmd = [CHECK_VENV / "b4", "--offline-mode", "-n", "am", "-k", "-m", mbox, "-o", out]
+        status, text = check.capture(cmd, home, env)
         ready = next(out.glob("*.mbx"), None) if out.exists() else None
         taken = len(re.findall(r"^From git@z", ready.read_text(), re.M)) if ready else 0
         counts.append(str(taken))
