@@ -71,9 +71,9 @@ cocci: tree ## the series' semantic patch: planted faults found, the patched net
 	@$(LAB)/setup.py cocci
 	@$(LAB)/cocci.py
 
-check: tree ## per-patch gates: apply, build, sparse, checkpatch, kernel-doc, copies
-	@$(LAB)/setup.py sparse
-	@$(LAB)/check.py
+check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
+	@$(LAB)/setup.py iproute2 sparse venv $(if $(FAST),,check)
+	@$(LAB)/check.py $(if $(FAST),--fast)
 
 test: ## everything: set-up, gates, KUnit, mutants, tdc, ynl, compat, demo; "N passed, N failed"
 	@$(LAB)/test.py

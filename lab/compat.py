@@ -18,7 +18,6 @@ import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 from boot import STOCK_SPLAT, boot_script
 from common import BUILD, IPROUTE2, JOBS, ROOT, Die, guard, run, say

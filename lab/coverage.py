@@ -20,7 +20,6 @@ import time
 import boot
 import compat
 import kernel
-import scenarios
 import tdc
 from common import BUILD, ROOT, Die, git, guard, say
 

@@ -23,7 +23,7 @@ import tcp
 from boot import boot_script
 from common import ROOT, Die, guard, run, say
 from hop import NAME
-from scenarios import EF, Bed, deviation, jain, paced, zipf
+from scenarios import Bed, deviation, jain, paced
 from traffic import FRAME, tc
 
 RESULTS = ROOT / "results"
@@ -248,7 +248,8 @@ FIGURES = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fair
 def checked():
     """{figure: points} that the test measures again: on the kernel that it builds anyway."""
     few = {"accuracy": {"rate": (1e9, 24e9)}, "imbalance": {"queues": (24,), "skew": (1,)},
-           "latency": {"flows": (64,), "stagger_us": (300,)}, "committed": {"count": (8,), "size": (1514,)},
+           "latency": {"flows": (64,), "stagger_us": (300,)},
+           "committed": {"count": (8,), "size": (1514,)},
            "switching": {}, "fairness": {"count": (1,), "flows": (16,)}}
     return {name: [p for p in FIGURES[name]() if p["kernel"] == "patched" and all(
         p["args"].get(key, values[0]) in values for key, values in wanted.items())]

@@ -306,7 +306,7 @@ test` measures some points again.
 
 Not here: the paper's own hardware and prototype, more than one CPU, and real NICs.
 What the series loses is named with each figure.
-"""
+"""  # noqa: E501
 
 
 def worst(rows, label, **wanted):

@@ -3,7 +3,7 @@
 """Install, download and build what the lab needs, as pinned in base.conf.
 
 usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
-       setup.py STEP ...      a step of MORE: packages that one target needs
+       setup.py STEP ...      a step of MORE: what one target needs
 
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from shlex import quote
 
@@ -54,6 +55,8 @@ PACKAGES = {
     "python3-venv": "module ensurepip",
 }
 MORE = {  # step: what single targets need, and nothing else
+    "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
+              "coccinelle": "spatch", "mandoc": "mandoc"},
     "cocci": {"coccinelle": "spatch"},
     "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
                 "clang-19": "clang-19"},
@@ -259,6 +262,52 @@ def download(key, pin, path, instead):
     return final
 
 
+def neighbours():
+    """Sources of the kernel versions beside the base's that its suite offers, as paths.
+
+    The list is read from the archive at most once a day.
+    """
+    conf = base_conf()
+    apt = Apt(conf["KERNEL_SUITE"], "deb")
+    read = apt.dir / "neighbours.json"
+    if read.exists() and time.time() - read.stat().st_mtime < 86400:
+        paths = [DOWNLOADS / name for name in json.loads(read.read_text())]
+        if all(path.exists() for path in paths):
+            return paths
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    if not apt.get("update"):
+        raise Die(f"cannot read the Debian archive's list of {conf['KERNEL_SUITE']} (see "
+                  "build/logs/apt.log); check the network and run this again")
+    paths = []
+    for package in sorted(apt.names(r"linux-source-\d+\.\d+")):
+        if package != conf["KERNEL_PACKAGE"]:
+            paths.append(newest(apt, package))
+    read.write_text(json.dumps([path.name for path in paths]) + "\n")
+    return paths
+
+
+def newest(apt, package):
+    """Path of a package's newest version in the cache, downloaded if need be."""
+    done = subprocess.run(["apt-cache", "-c", str(apt.conf), "show", "--no-all-versions", package],
+                          text=True, capture_output=True, check=False)
+    name = re.search(r"^Filename: .*/(.*)$", done.stdout, re.MULTILINE)
+    path = DOWNLOADS / name[1] if name else None
+    if path and path.exists():
+        return path
+    need_disk(1, CACHE)
+    say(f"downloading {package} (about 165 MB)")
+    got = apt.download(package, None, True)
+    if not got:
+        raise Die(f"{package} cannot be downloaded (see build/logs/apt.log); check the "
+                  "network and run this again")
+    path = DOWNLOADS / got.name
+    shutil.move(got, path)
+    for old in DOWNLOADS.glob(f"{package}_*.deb"):
+        if old != path:
+            old.unlink()
+    return path
+
+
 def candidates(apt, package):
     """Kernel source packages to try when the pinned version is gone, best first.
 
@@ -346,28 +395,36 @@ def sparse():
     stamp.write_text(digest)
 
 
-def venv():
-    """Make build/venv with the Python packages of lab/requirements.txt."""
-    wanted = ROOT / "lab/requirements.txt"
-    where = BUILD / "venv"
+def venv(name="venv", requirements="requirements.txt"):
+    """Make build/<name> with the Python packages of a file in lab/."""
+    wanted = ROOT / "lab" / requirements
+    where = BUILD / name
     stamp, state = where / ".stamp", f"{sys.version}\n{where}\n{sha256(wanted)}"
     if stamp.exists() and stamp.read_text() == state:
         return
-    run([sys.executable, "-m", "venv", "--clear", where], "venv", "making build/venv", 8)
+    run([sys.executable, "-m", "venv", "--clear", where], "venv", f"making build/{name}", 8)
     run([where / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
          "--require-hashes", "--only-binary", ":all:", "-r", wanted], "venv-pip",
         "installing Python packages", 5, env=dict(os.environ, PIP_CACHE_DIR=str(CACHE / "pip")))
     stamp.write_text(state)
 
 
+def check():
+    """What only the whole 'make check' needs: packages, Python packages, neighbours."""
+    packages(MORE["check"])
+    venv("check-venv", "check-requirements.txt")
+    neighbours()
+
+
 def main():
-    """Run the steps named on the command line, or all of them."""
+    """Run the steps named on the command line, or all but those of MORE."""
     words, settings = arguments(sys.argv[1:])
     settings = {**os.environ, **settings}
     steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
              "iproute2": iproute2, "sparse": sparse, "venv": venv}
     usual = list(steps)
     steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
+    steps["check"] = check
     unknown = [word for word in words if word not in steps]
     if unknown:
         raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")

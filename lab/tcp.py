@@ -18,7 +18,8 @@ CPU cost is in it.
 import json
 
 from boot import boot_script
-from common import BUILD, ROOT, run as run_command
+from common import BUILD, ROOT
+from common import run as run_command
 from traffic import FRAME, command, contender_lines, tc
 
 SEGMENT = 1448  # bytes of TCP payload in it

@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 import boot
+import check
 import common
 import coverage
 import demo
@@ -173,6 +174,18 @@ class Documents(unittest.TestCase):
         figures = json.loads(coverage.RESULTS.read_text())["files"]
         self.assertIn("\n".join(coverage.table(figures, coverage.explanations())),
                       (common.ROOT / "README.md").read_text())
+
+
+    def test_checks(self):
+        """The table of make check: as recorded, for the patches that are here."""
+        results = json.loads(check.RESULTS.read_text())
+        text = check.TEXT.read_text()
+        self.assertEqual(text.splitlines(), check.table_lines(results))
+        self.assertIn(f"```\n{text}```\n", (common.ROOT / "README.md").read_text(),
+                      "run 'lab/check.py readme'")
+        there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
+                 for p in tree.patches()]
+        self.assertEqual(list(results["patches"]), there, "run 'make check'")
 
 
 class Torture(unittest.TestCase):
