@@ -587,7 +587,8 @@ class Operator:
         if words[0] == "both":
             middle = words.index("|")
             keys = self.start(words[1:middle]), self.start(words[middle + 1:], 1)
-            return all([self.finish(key) for key in keys])
+            done = [self.finish(key) for key in keys]  # wait for both, whatever the first did
+            return all(done)
         if words[0] == "send":
             send_on(words[1], words[2] if len(words) > 2 else None)
             return True
