@@ -291,8 +291,9 @@ Written by `make figures`, from the JSON beside it; every figure also as CSV, PN
 SVG. All of it is real kernel code under a virtual clock (User-Mode Linux,
 `time-travel=inf-cpu`): code takes no time, so nothing here says anything about CPU
 cost. That is in bench.json and smp.json (`make bench`), where timings depend on the
-machine. On one kernel, a second run gives the same figures to the last digit; `make
-test` measures some points again.
+machine. The same points in the same order give the same figures to the last digit; in
+another order they differ by a frame at the edge of a window. `make test` measures some
+points again.
 
 | contender | what it is |
 |---|---|

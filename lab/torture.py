@@ -717,10 +717,15 @@ def owners():
 
 
 def large():
-    """KiB of slabs, large allocations and memory per CPU."""
+    """KiB of allocations too large for a slab, and of memory per CPU.
+
+    The kernel counts the former with the slabs, which grow by being half empty.
+    """
     text = Path("/proc/meminfo").read_text()
+    slabs = [line.split() for line in Path("/proc/slabinfo").read_text().splitlines()[2:]]
     return sum(int(re.search(rf"^{key}: *(\d+)", text, re.M)[1])
-               for key in ("SUnreclaim", "Percpu", "VmallocUsed"))
+               for key in ("Slab", "Percpu", "VmallocUsed")) - sum(
+        4 * int(words[5]) * int(words[14]) for words in slabs)
 
 
 def watch_frees():
