@@ -59,7 +59,7 @@ struct sqt_priv {
 	u32			options;
 	unsigned int		packets;
 	bool			left;
-	unsigned long		gp;		/* to pass before it may join */
+	struct rcu_gp_seq	gp;		/* to pass before it may join */
 };
 
 struct sqt_kind {
@@ -235,7 +235,8 @@ static void sqt_shared_assign(struct Qdisc *sch, void *shared)
 	KUNIT_EXPECT_PTR_EQ(test, rcu_access_pointer(txq->qdisc), &noop_qdisc);
 
 	if (priv->left)
-		KUNIT_EXPECT_TRUE(test, poll_state_synchronize_rcu(priv->gp));
+		KUNIT_EXPECT_TRUE(test,
+				  poll_state_synchronize_rcu_full(&priv->gp));
 	priv->shared = shared;
 	sqt_kind_of(sch)->members++;
 }
@@ -255,7 +256,7 @@ static void sqt_shared_detach(struct Qdisc *sch, void *shared)
 
 	priv->shared = NULL;
 	priv->left = true;
-	priv->gp = get_state_synchronize_rcu();
+	get_state_synchronize_rcu_full(&priv->gp);
 	kind->members--;
 
 	/* A reader that began before the block is given up: ends in reset */
