@@ -7,9 +7,8 @@ cake_mq of the unpatched kernel does, and nothing in what the series leaves behi
 
 import re
 import subprocess
-import sys
 
-from common import BUILD, ROOT, Die, guard, say
+from common import BUILD, ROOT, Die, guard, say, verdict
 
 SCRIPT = BUILD / "linux" / "scripts/coccinelle/api/qdisc_shared.cocci"
 PLACES = ("net/sched", "drivers/net/netdevsim")
@@ -73,11 +72,7 @@ def check():
 def main():
     """Check and print the counts."""
     say("running the semantic patch of the series (about 20 s)")
-    passed, failed = check()
-    for line in failed:
-        print("FAIL " + line)
-    print(f"{passed} passed, {len(failed)} failed")
-    sys.exit(bool(failed))
+    verdict(*check())
 
 
 if __name__ == "__main__":

@@ -37,6 +37,14 @@ class Die(SystemExit):
         super().__init__(f"error: {message}")
 
 
+def verdict(passed, failed):
+    """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did."""
+    for sentence in failed:
+        print("FAIL " + sentence)
+    print(f"{passed} passed, {len(failed)} failed")
+    sys.exit(bool(failed))
+
+
 def guard(main):
     """Run main(); turn what the system refuses (full disk, no permission) into Die."""
     try:

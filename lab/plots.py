@@ -5,6 +5,7 @@ of Okabe and Ito, made for colour-blind readers; a contender has the same colour
 marker everywhere.
 """
 
+import functools
 import json
 import re
 import sys
@@ -51,6 +52,7 @@ class Rows(list):
         return [r.get(key, r["args"].get(key)) * scale for r in self]
 
 
+@functools.cache
 def load(name):
     """The rows of a figure."""
     if name == "cost":  # of make bench
