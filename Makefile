@@ -90,8 +90,9 @@ figures: build ## the evaluation in virtual time, beside rivals: results/*.json,
 	@$(LAB)/setup.py figures
 	@$(LAB)/figures.py
 
-gauntlet:
-	@echo 'make $@: not yet, see "What is not done yet" in README.md' >&2; exit 2
+gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
+	@$(LAB)/setup.py iproute2 venv qemu
+	@$(LAB)/gauntlet.py $(foreach one,ON JOBS OPS ROUNDS BASE REPLAY,$(if $($(one)),$(one)=$($(one))))
 
 clean: ## remove build/ (the download cache stays)
 	rm -rf build

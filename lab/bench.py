@@ -49,7 +49,7 @@ def cpu_time(which, hop, label, seconds):
     spec = {"rate": rate, "queues": queues, "size": size, "load": load,
             "seconds": seconds}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    (row,), _ = boot_script(kernel.KERNELS[which][1], f"bench-{which}", "bench", spec,
+    (row,), _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "bench", spec,
                             hop=hop, virtual=True,
                             allowed=kernel.known_splats(which))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

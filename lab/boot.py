@@ -1,4 +1,7 @@
-"""Boot a User-Mode Linux kernel, run one command in it, and judge the outcome.
+"""Boot a kernel, run one command in it, and judge the outcome.
+
+A kernel is User-Mode Linux, or an x86_64 one in QEMU, which emulates all of it: KVM is
+not asked for, so that a run is the same on every host.
 
 A guest passes when its command wrote exit code 0 and its log holds no splat.
 Everything else - a panic, a hang, a kernel that never reached the command, a
@@ -83,22 +86,64 @@ def fixed_random():
     return str(shim)
 
 
+BZIMAGE = "arch/x86/boot/bzImage"
+
+
+def image(folder):
+    """Path of the kernel in a folder, below build/ or absolute, that was built there."""
+    folder = BUILD / folder
+    return folder / (BZIMAGE if (folder / BZIMAGE).exists() else "linux")
+
+
+def emulated(kernel):
+    """Whether QEMU runs a kernel, a path as of image()."""
+    return os.path.basename(kernel) == os.path.basename(BZIMAGE)
+
+
+def uml(kernel, mem, cpus):
+    """The command that starts a UML kernel, with the parameters that are its own."""
+    args = [kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
+            "con=null", "con0=fd:0,fd:1", "seccomp=on", "SHARE=hostfs"]
+    if cpus > 1:
+        args.append(f"ncpus={cpus}")
+    # The same memory layout every time: part of what makes runs repeatable.
+    return ["setarch", "-R", *args]
+
+
+def qemu(kernel, job, mem, cpus):
+    """The same for an x86_64 kernel; the last word takes more parameters.
+
+    ACPI does not route interrupts: its byte code takes minutes where every access is
+    checked.
+    """
+    args = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", mem,
+            "-smp", str(cpus), "-nodefaults", "-no-user-config", "-no-reboot",
+            "-display", "none", "-serial", "stdio", "-kernel", kernel]
+    for tag, path, more in (("root", "/", ",readonly=on"), ("job", job, ""),
+                            ("checkout", ROOT, ",readonly=on")):
+        args += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
+                 f"multidevs=remap{more}"]
+    return [*args, "-append", "root=root rootfstype=9p rootflags=trans=virtio,"
+            "version=9p2000.L,cache=loose,msize=262144 pci=noacpi console=ttyS0 log_buf_len=16M "
+            "SHARE=9p"]
+
+
 def boot(
     kernel, name, command, env=None, files=(), virtual=False, mem="1G",
     timeout=600, on_line=None, interactive=False, cpus=1, params=(),
 ):
     """Run a shell command as root inside a kernel and return a Guest.
 
-    kernel: path of the UML executable. name: of the job, a folder in
+    kernel: path as of image(). name: of the job, a folder in
     build/guest that holds everything it read and wrote. files: copied into
-    that folder first. virtual: use deterministic virtual time. cpus: for a
-    kernel that can have more than one. params: more of the kernel's own
-    parameters. timeout: host seconds. on_line: called
+    that folder first. virtual: use deterministic virtual time, which UML has.
+    cpus: for a kernel that can have more than one. params: more of the kernel's
+    own parameters. timeout: host seconds. on_line: called
     with each line that the guest adds to the file /run/job/progress; not the
     console, whose interrupts come when the host has time for them and would
     blur virtual time.
     """
-    if not os.access(kernel, os.X_OK):
+    if not os.access(kernel, os.R_OK if emulated(kernel) else os.X_OK):
         raise Die(f"there is no kernel at {kernel}: run make build")
     job = os.path.join(BUILD, "guest", name)
     shutil.rmtree(job, ignore_errors=True)
@@ -117,21 +162,19 @@ def boot(
     with open(os.path.join(job, "command"), "w") as f:
         f.write(command + "\n")
 
-    args = [
-        kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs",
-        "rootflags=/", "ro", f"init={ROOT}/lab/guest_init.sh", f"JOB={job}",
-        f"CHECKOUT={ROOT}",
-        "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "con=null", "con0=fd:0,fd:1",
-        f"loglevel={1 if virtual else 5}", "norandmaps", "seccomp=on",
-        "kunit.enable=0", "panic=-1",
+    more = [
+        "ro", f"init={ROOT}/lab/guest_init.sh", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+        f"JOB={job}", f"CHECKOUT={ROOT}",
+        f"loglevel={1 if virtual else 5}", "norandmaps", "kunit.enable=0", "panic=-1",
     ]
     if virtual:
-        args += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
-    if cpus > 1:
-        args.append(f"ncpus={cpus}")
-    args += params
-    # The same memory layout every time: part of what makes runs repeatable.
-    args = ["setarch", "-R", *args]
+        more += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
+    more += params
+    if emulated(kernel):
+        args = qemu(kernel, job, mem, cpus)
+        args[-1] = " ".join([args[-1], *more])
+    else:
+        args = [*uml(kernel, mem, cpus), *more]
     host_env = {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if virtual else {})}
 
     start = time.monotonic()
@@ -192,7 +235,7 @@ def run_script(kernel, name, module, spec, hop=None, on_row=None, **more):
     words = [os.path.realpath(sys.executable), "-B", f"{ROOT}/lab/boot.py", module,
              json.dumps(spec)]
     guest = boot(
-        BUILD / kernel / "linux", name, f"{shlex.join(words)} >/run/job/progress",
+        image(kernel), name, f"{shlex.join(words)} >/run/job/progress",
         env={"HOP_KO": hop} if hop else None, on_line=line, **more,
     )
     return rows, guest

@@ -21,9 +21,10 @@ import boot
 import compat
 import kernel
 import tdc
-from common import BUILD, ROOT, Die, git, guard, say
+from common import BUILD, ROOT, Die, git, guard, say, verdict
+from kunit import totals
 
-FOLDER = kernel.KERNELS["coverage"][1]
+FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab" / "coverage.txt"
 RESULTS = ROOT / "results" / "coverage.json"
 BOUND = 95  # %
@@ -39,18 +40,18 @@ LOADS = {  # contender: scenarios
 
 def kunit(name):
     """The suites that are built in run before the guest does."""
-    guest = boot.boot(BUILD / FOLDER / "linux", name, "true", params=("kunit.enable=1",),
+    guest = boot.boot(boot.image(FOLDER), name, "true", params=("kunit.enable=1",),
                       timeout=300)
-    totals = re.findall(r"^.*# Totals: pass:(\d+) fail:(\d+)", guest.dmesg, re.M)
     guest.judge()
-    if not totals or any(fail != "0" for _, fail in totals):
+    passed, failed = totals(guest.dmesg)
+    if failed or not passed:
         raise Die(f"KUnit did not pass in the kernel for coverage: see {guest.job}/dmesg")
 
 
 def suites(name):
     """tc-testing: what the series add, and what the base has for the same qdiscs."""
-    got = tdc.run_suites(FOLDER, "linux", name,
-                         ["cake", "cake_mq", "mq", "mqprio", "tbf", *tdc.added_suites()])
+    got, guest = tdc.run_suites(FOLDER, "linux", name, [*tdc.NEAR, *tdc.added_suites()])
+    guest.judge()
     bad = [ident for cases in got.values() for ident, (verdict, _) in cases.items()
            if verdict != "ok"]
     if bad:
@@ -225,10 +226,7 @@ def main():
         + "\n")
     print("\n".join(["", *table(figures, known)]))
     checks, failed = judge(figures, known)
-    for text in failed:
-        print("FAIL " + text)
-    print(f"{checks - len(failed)} passed, {len(failed)} failed")
-    sys.exit(bool(failed))
+    verdict(checks - len(failed), failed)
 
 
 if __name__ == "__main__":

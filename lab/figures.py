@@ -85,9 +85,14 @@ def timeline(bed, rate, start=4, end=40, at=0.2, bin_s=50e-6, before=0.002, afte
             "excess": got["excess"]["bytes"]}
 
 
+def turn(knob, value):
+    """Set the constant of a kernel in kernel.KNOBS."""
+    Path("/sys/module", knob).write_text(str(value), encoding="ascii")
+
+
 def sweep(bed, rate, knob, value):
     """timeline()'s switch with another constant: what the next hop has to queue."""
-    Path("/sys/module", knob).write_text(str(value), encoding="ascii")
+    turn(knob, value)
     excess = scenarios.switch(bed, rate)["excess"]
     return {"excess": excess, "delay": excess * 8 / rate}
 
@@ -95,7 +100,7 @@ def sweep(bed, rate, knob, value):
 def receive_queues(bed, queues, rate=20e9, offered=25e9, receive=40, knob=None, value=None):
     """40 receive queues of the same load feed so many TX queues in turn."""
     if knob:
-        Path("/sys/module", knob).write_text(str(value), encoding="ascii")
+        turn(knob, value)
     hop = bed.prepare(rate, max(queues, 2))
     for r in range(receive):
         hop.stream(r % queues, mode="paced", rate=offered / receive, src=r + 1,
@@ -278,7 +283,7 @@ def measure(points, on_row=None):
             on_row(rows[index])
 
     def work(number, which, what, indexes):
-        name, folder = f"figures-{number}", kernel.KERNELS[which][1]
+        name, folder = f"figures-{number}", kernel.KERNELS[which].out
         rest = iter(indexes)
         mine = [points[i] for i in indexes]
         options = {"allowed": kernel.known_splats(which)}

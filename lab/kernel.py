@@ -1,44 +1,54 @@
-"""Configure and build the UML kernels, each from a tree into a folder of build/.
+"""Configure and build the kernels, each from a tree into a folder of build/.
 
 patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
 only; coverage is patched and counts which lines run. debug finds mistakes at a price,
 and has modules; faults is that with faults in it. bench-* are without debugging, for
 figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
-bench-* with a constant that can be set.
+bench-* with a constant that can be set. All these are User-Mode Linux; kasan and kcsan
+are for QEMU with several CPUs: the one finds wrong accesses, the other data races.
 """
 
+import collections
 import hashlib
 import re
 import shutil
 import sys
 
-from boot import STOCK_SPLAT
+from boot import STOCK_SPLAT, image
 from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
 from mutants import mutated, read_list
 
-CONFIG = ROOT / "lab" / "uml.config"
-BENCH = (CONFIG, ROOT / "lab" / "bench.config")
-DEBUG = (CONFIG, ROOT / "lab" / "debug.config")
-FAULTS = ROOT / "lab" / "faults.txt"
-SMP = (*BENCH, ROOT / "lab" / "smp.config")
-KERNELS = {  # name: (tree, output folder, fragments)
-    "patched": ("linux", "um", (CONFIG,)),
-    "base": ("linux-base", "um-base", (CONFIG,)),
-    "series1": ("linux-s1", "um-s1", (CONFIG,)),
-    "debug": ("linux", "um-debug", DEBUG),
-    "faults": ("faults/linux", "faults/um-debug", DEBUG),
-    "bench-patched": ("linux", "um-bench", BENCH),
-    "bench-base": ("linux-base", "um-bench-base", BENCH),
-    "coverage": ("linux", "um-gcov", (CONFIG, ROOT / "lab" / "gcov.config")),
-    "smp-patched": ("linux", "um-smp", SMP),
-    "smp-base": ("linux-base", "um-smp-base", SMP),
-    "sweep-patched": ("linux", "um-sweep", BENCH),
-    "sweep-base": ("linux-base", "um-sweep-base", BENCH),
+LAB = ROOT / "lab"
+COMMON = LAB / "kernel.config"
+CONFIG = (COMMON, LAB / "uml.config")
+BENCH = (*CONFIG, LAB / "bench.config")
+DEBUG = (*CONFIG, LAB / "debug.config")
+SMP = (*BENCH, LAB / "smp.config")
+X86 = (COMMON, LAB / "x86.config")
+FAULTS = LAB / "faults.txt"
+Kernel = collections.namedtuple("Kernel", "tree out fragments arch", defaults=("um",))
+KERNELS = {  # name: tree, output folder, fragments of the configuration, architecture
+    "patched": Kernel("linux", "um", CONFIG),
+    "base": Kernel("linux-base", "um-base", CONFIG),
+    "series1": Kernel("linux-s1", "um-s1", CONFIG),
+    "debug": Kernel("linux", "um-debug", DEBUG),
+    "faults": Kernel("faults/linux", "faults/um-debug", DEBUG),
+    "bench-patched": Kernel("linux", "um-bench", BENCH),
+    "bench-base": Kernel("linux-base", "um-bench-base", BENCH),
+    "coverage": Kernel("linux", "um-gcov", (*CONFIG, LAB / "gcov.config")),
+    "smp-patched": Kernel("linux", "um-smp", SMP),
+    "smp-base": Kernel("linux-base", "um-smp-base", SMP),
+    "sweep-patched": Kernel("linux", "um-sweep", BENCH),
+    "sweep-base": Kernel("linux-base", "um-sweep-base", BENCH),
+    "kasan": Kernel("linux", "x86-kasan",
+                    (*X86, LAB / "debug.config", LAB / "kasan.config"), "x86_64"),
+    "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
+    "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
 }
+OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
+        "sch_rate_group", "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
-GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in (
-    "sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
-    "sch_rate_group", "sch_tbf")]
+GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
 # Debugging of memory on UML; see lab/debug.h.
 MEMORY = [f"CFLAGS_{file}.o=-include {ROOT}/lab/debug.h" for file in ("slub", "stacktrace")]
 # Below /sys/module: us between two scans, and bytes of the longest slot.
@@ -49,12 +59,19 @@ KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
 def flags(which, source):
     """Arguments for make that change how single sources are compiled.
 
-    In all kernels, what members of a rate group write to their cache line is counted.
+    In most kernels, what members of a rate group write to their cache line is counted;
+    in those that look for data races a race can be switched on instead, and lines are
+    known by number.
     """
-    group = f"-include {ROOT}/lab/count.h"
+    of = collections.defaultdict(str)
+    include = f"-include {LAB}/"
+    if which.startswith("kcsan"):
+        of.update(dict.fromkeys(OURS, "-g1 "))
+        of["sch_rate_group"] += include + "race.h"
+    else:
+        of["sch_rate_group"] = include + "count.h"
     if which == "sweep-patched":
-        group += f" -include {ROOT}/lab/sweep.h"
-    args = [f"CFLAGS_sch_rate_group.o={group}"]
+        of["sch_rate_group"] += f" {include}sweep.h"
     if which == "sweep-base":
         lines = (source / "net/sched/sch_cake.c").read_text().splitlines()
         where = [number for number, line in enumerate(lines, 1)
@@ -62,8 +79,9 @@ def flags(which, source):
         if len(where) != 1:
             raise Die("the base's sch_cake.c sets sync_time in another way; correct "
                       "lab/sweep.h")
-        args.append(f"CFLAGS_sch_cake.o=-DSYNC_LINE={where[0]} -include {ROOT}/lab/sweep.h")
-    if KERNELS[which][2] == DEBUG:
+        of["sch_cake"] = f"-DSYNC_LINE={where[0]} {include}sweep.h"
+    args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
+    if KERNELS[which].fragments == DEBUG:
         args += MEMORY
     return args + (GCOV if which == "coverage" else [])
 
@@ -73,8 +91,8 @@ def known_splats(which):
     return STOCK_SPLAT if which.endswith("base") else ()
 
 
-def configure(source, out, fragments=(CONFIG,), name="config"):
-    """Write out/.config from UML's defconfig and fragments, if they changed.
+def configure(source, out, fragments=CONFIG, name="config", arch="um"):
+    """Write out/.config from defaults and fragments, if they changed.
 
     Die if an option of a fragment did not take.
     """
@@ -85,14 +103,17 @@ def configure(source, out, fragments=(CONFIG,), name="config"):
     if (out / ".config").exists() and stamp.exists() and stamp.read_text() == want:
         return
     out.mkdir(parents=True, exist_ok=True)
-    make = ["make", "-s", "ARCH=um", f"O={out}", *make_args()]
-    run([*make, "defconfig"], name, cwd=source, env=kernel_env())
+    make = ["make", "-s", f"ARCH={arch}", f"O={out}", *make_args()]
     config = out / ".config"
-    lines = config.read_text().splitlines()
-    config.write_text("".join(
-        line + "\n" for line in lines
-        if not line.startswith(("CONFIG_NET_VENDOR", "CONFIG_ETHERNET"))
-    ) + "# CONFIG_ETHERNET is not set\n")
+    if arch == "um":
+        run([*make, "defconfig"], name, cwd=source, env=kernel_env())
+        lines = config.read_text().splitlines()
+        config.write_text("".join(
+            line + "\n" for line in lines
+            if not line.startswith(("CONFIG_NET_VENDOR", "CONFIG_ETHERNET"))
+        ) + "# CONFIG_ETHERNET is not set\n")
+    else:  # the defaults of Kconfig, not all the drivers of a defconfig
+        config.write_text("# CONFIG_ETHERNET is not set\n")
     run([source / "scripts/kconfig/merge_config.sh", "-m", "-O", out, config,
          *fragments], name, cwd=source, env=kernel_env())
     run([*make, "olddefconfig"], name, cwd=source, env=kernel_env())
@@ -153,20 +174,21 @@ def faults_tree(where):
 
 
 def build(which):
-    """Build one kernel; return the path of the executable."""
-    tree, out, fragments = KERNELS[which]
+    """Build one kernel; return its path."""
+    tree, out, fragments, arch = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
     if which == "series1":
         series1_tree(source)
     if which == "faults":
         faults_tree(source)
-    configure(source, out, fragments, f"config-{which}")
-    run(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1),
-         *flags(which, source)],
+    configure(source, out, fragments, f"config-{which}", arch)
+    target, cold = ("linux", 330) if arch == "um" else ("bzImage", 600)
+    run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),
+         *flags(which, source), *([] if arch == "um" else [target])],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
-        estimate=20 if (out / "linux").exists() else 330)
-    return out / "linux"
+        estimate=20 if (out / target).exists() or image(out).name == target else cold)
+    return image(out)
 
 
 def module(which):
@@ -174,15 +196,15 @@ def module(which):
 
     The sources are copied to build/hop-<which>, so nothing is generated in lab/.
     """
-    tree, out, _ = KERNELS[which]
+    kernel = KERNELS[which]
     copy = BUILD / f"hop-{which}"
     copy.mkdir(parents=True, exist_ok=True)
     for file in (ROOT / "lab" / "hop").iterdir():
         to = copy / file.name
         if not to.exists() or to.read_bytes() != file.read_bytes():
             to.write_bytes(file.read_bytes())
-    run(["make", "-s", "ARCH=um", f"O={BUILD / out}", f"M={copy}", *make_args(), "modules"],
-        f"hop-{which}", cwd=BUILD / tree, env=kernel_env())
+    run(["make", "-s", "ARCH=um", f"O={BUILD / kernel.out}", f"M={copy}", *make_args(),
+         "modules"], f"hop-{which}", cwd=BUILD / kernel.tree, env=kernel_env())
     return copy / "hop.ko"
 
 

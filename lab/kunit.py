@@ -12,6 +12,12 @@ from common import BUILD, ROOT, Die, guard, say
 SUITES = "qdisc_shared and rate_group"
 
 
+def totals(log):
+    """(passed, failed) of all suites that ran, from a kernel log."""
+    found = re.findall(r"# Totals: pass:(\d+) fail:(\d+)", log)
+    return sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found)
+
+
 def main():
     """Boot, parse, judge the log; writes results/kunit.json."""
     out = BUILD / "um"

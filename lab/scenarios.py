@@ -533,7 +533,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
     """
     ko = kernel.module(which)
     allowed = kernel.known_splats(which)
-    folder = kernel.KERNELS[which][1]
+    folder = kernel.KERNELS[which].out
     results = {}
     start = time.monotonic()
 

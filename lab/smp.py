@@ -135,7 +135,7 @@ def guest(spec):
 def once(which, hop, kind, case, contender):
     """One case in a boot of its own; its row, or None if a CPU stood still."""
     spec = {"kind": kind, "case": case, "contender": contender}
-    rows, boot = run_script(kernel.KERNELS[which][1], f"smp-{which}", "smp", spec, hop=hop,
+    rows, boot = run_script(kernel.KERNELS[which].out, f"smp-{which}", "smp", spec, hop=hop,
                            cpus=2, timeout=60)
     if "detected stall" in boot.console or "lab: no end after" in boot.console:
         return None

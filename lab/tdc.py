@@ -9,10 +9,11 @@ import json
 import re
 import sys
 
-from boot import STOCK_SPLAT, boot
+from boot import STOCK_SPLAT, boot, image
 from common import BUILD, ROOT, Die, guard, say
 
-BASE_SUITES = ("cake", "cake_mq", "mq", "mqprio", "tbf", "fq_codel", "htb")
+NEAR = ("cake", "cake_mq", "mq", "mqprio", "tbf")  # what the series changes
+BASE_SUITES = (*NEAR, "fq_codel", "htb")
 QDISCS = "tc-tests/qdiscs"
 RECORD = ROOT / "results" / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
@@ -25,7 +26,7 @@ ENVIR = dict(os.environ)
 EXTRA_NAMES = {{"TC": "$(command -v tc)", "IP": "$(command -v ip)"}}
 END
 sysctl -q net.core.default_qdisc=pfifo_fast 2>/dev/null
-python tdc.py -J 2 --outfile /run/job/tap -f {files} >/run/job/tdc.log 2>&1
+python tdc.py -J {jobs} --outfile /run/job/tap -f {files} >/run/job/tdc.log 2>&1
 true
 """
 
@@ -40,12 +41,15 @@ def added_suites():
     return sorted(new - base)
 
 
-def run_suites(kernel, tree, name, suites, allowed=()):
-    """Boot, run the suites, return {suite: {id: (verdict, title)}}."""
+def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
+    """Boot, run the suites: ({suite: {id: (verdict, title)}}, Guest), not judged.
+
+    kernel: its folder. jobs: at the same time. more: as for boot().
+    """
     path = BUILD / tree / "tools/testing/selftests/tc-testing"
     files = " ".join(f"{QDISCS}/{suite}.json" for suite in suites)
     run = boot(
-        BUILD / kernel / "linux", name, COMMAND.format(files=files), timeout=900,
+        image(kernel), name, COMMAND.format(files=files, jobs=jobs), timeout=timeout, **more,
         env={
             "SUITE": path, "TC_LIB_DIR": BUILD / "iproute2/netem",
             "PYTHONDONTWRITEBYTECODE": 1,
@@ -53,11 +57,11 @@ def run_suites(kernel, tree, name, suites, allowed=()):
             "/usr/sbin:/usr/bin:/sbin:/bin",
         },
     )
-    run.judge(allowed)
     try:
         with open(f"{run.job}/tap") as f:
             tap = f.read()
     except FileNotFoundError:
+        run.judge()
         raise Die(f"tdc wrote no results: see {run.job}/tdc.log") from None
     verdicts = {
         ident: ("skip" if skipped else verdict, title)
@@ -70,7 +74,26 @@ def run_suites(kernel, tree, name, suites, allowed=()):
                 case["id"]: verdicts.get(case["id"], ("missing", case["name"]))
                 for case in json.load(f)
             }
-    return outcome
+    return outcome, run
+
+
+def compare(got, base):
+    """(cases that passed, as they were on the base without, sentences about the rest).
+
+    got: as of run_suites(). base: the record's {suite: {id: verdict}}.
+    """
+    passed = skipped = 0
+    bad = []
+    for suite, cases in got.items():
+        stock = base.get(suite)
+        for ident, (verdict, title) in cases.items():
+            want = "ok" if stock is None else stock.get(ident, "ok")
+            passed += verdict == "ok"
+            if verdict != want:
+                bad.append(f"{suite} {ident} ({title}): {verdict}, expected {want}")
+            elif verdict != "ok":
+                skipped += 1
+    return passed, skipped, bad
 
 
 def count(cases, verdict="ok"):
@@ -85,8 +108,8 @@ def main():
 
         build("base")
         say("tc-testing on the unpatched kernel (about 60 s)")
-        base = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES,
-                          allowed=STOCK_SPLAT)
+        base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
+        guest.judge(STOCK_SPLAT)
         RECORD.parent.mkdir(exist_ok=True)
         RECORD.write_text(json.dumps(
             {"what": "tc-testing on the unpatched base kernel", "suites":
@@ -96,34 +119,26 @@ def main():
 
     ours = added_suites()
     say("tc-testing on the patched kernel (about 90 s)")
-    got = run_suites("um", "linux", "tdc", [*BASE_SUITES, *ours])
+    got, guest = run_suites("um", "linux", "tdc", [*BASE_SUITES, *ours])
+    guest.judge()
 
-    passed = failed = skipped = 0
     print(f"{'suite':<14}{'tests':>7}{'base':>7}{'patched':>9}")
-    bad = []
     for suite, cases in got.items():
         stock = base.get(suite)
         print(f"{suite:<14}{len(cases):>7}"
               f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
               f"{count(cases):>9}")
-        for ident, (verdict, title) in cases.items():
-            want = "ok" if stock is None else stock.get(ident, "ok")
-            passed += verdict == "ok"
-            if verdict != want:
-                failed += 1
-                bad.append(f"{suite} {ident} ({title}): {verdict}, expected {want}")
-            elif verdict != "ok":
-                skipped += 1
+    passed, skipped, bad = compare(got, base)
     (ROOT / "results/tdc.json").write_text(json.dumps(
         {"what": "tc-testing on the patched kernel", "suites":
          {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}},
         indent=1) + "\n")
     for line in bad:
         print("FAIL " + line)
-    print(f"{passed} passed, {failed} failed"
+    print(f"{passed} passed, {len(bad)} failed"
           + (f", {skipped} skipped as on the base" if skipped else ""))
-    if failed:
-        raise Die(f"{failed} tc-testing cases regressed: see build/guest/tdc/tap")
+    if bad:
+        raise Die(f"{len(bad)} tc-testing cases regressed: see build/guest/tdc/tap")
 
 
 if __name__ == "__main__":

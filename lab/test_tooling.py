@@ -15,6 +15,7 @@ import check
 import common
 import coverage
 import demo
+import gauntlet
 import scenarios
 import setup
 import tdc
@@ -239,6 +240,20 @@ class Reading(unittest.TestCase):
         stale = {**why, ("a.c", "f", "x1;"): "because"}
         self.assertIn("that runs", coverage.judge({"a.c": rows}, stale)[1][0])
         self.assertIn("less than", coverage.judge({"a.c": rows[-5:]}, why)[1][0])
+
+    def test_races(self):
+        """Who reads and writes, of KCSAN's reports in a log with times."""
+        log = "".join(f"[ 25.400000] {line}\n" for line in (
+            "=" * 66, "BUG: KCSAN: data-race in f / g", "",
+            "write to 0xff of 8 bytes by task 9 on cpu 1:", " f+0x2/0x5", " h+0x1/0x9", "",
+            "read (marked) to 0xff of 8 bytes by interrupt on cpu 0:", " g.isra.0+0x3/0x5", "",
+            "value changed: 0x1 -> 0x2", "=" * 66,
+            "BUG: KCSAN: data-race in k", "",
+            "race at unknown origin, with read to 0xff of 4 bytes by task 1 on cpu 1:",
+            " k+0x1/0x2", "=" * 66))
+        self.assertEqual(gauntlet.accesses(log), [
+            (("write", "f+0x2/0x5"), ("read (marked)", "g.isra.0+0x3/0x5")),
+            (("read", "k+0x1/0x2"), None)])
 
     def test_tap(self):
         """Lines of tdc's TAP output."""

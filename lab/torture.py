@@ -6,8 +6,9 @@ Usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [KERNEL=folder] [REPLAY=fi
 
 Each seed is a boot of the debug kernel (KASAN, lockdep, RCU and object checks;
 poisoned and tracked slabs) under virtual time. The guest carries out OPS operations
-that follow from the seed, while pktgen sends to all queues of all devices: lines of
-tc, ip, ethtool, rmmod, and the few words of Operator, among them
+that follow from the seed, while pktgen sends to all queues of all devices (with several
+CPUs, as in make gauntlet: packet sockets, and time is real): lines of tc, ip, ethtool,
+rmmod, and the few words of Operator, among them
 
     fail 7 tc ...       the 7th allocation of slab memory in it fails
     fail all tc ...     the 1st fails, the 2nd, and so on until nothing failed
@@ -40,13 +41,14 @@ import os
 import random
 import re
 import select
+import socket
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
-from boot import run_script, splats
+from boot import emulated, image, run_script, splats
 from common import BUILD, ROOT, Die, arguments, guard, say
 from kernel import FAULTS, build
 from mutants import read_list
@@ -71,9 +73,13 @@ JUDGED = re.compile(r"_*(qdisc|cake|tbf|mq|mqprio|rate_group|fq_codel|pfifo|bfif
                     r"|netem|tc|tcf|cls|mall|gen|gnet|attach|alloc_netdev|netif_alloc"
                     r"|nsim|dummy|setup_net|copy_net_ns|net_alloc|pktgen)_")
 
+# What is wrong (None: nothing), with which line, the last row of guest(), the Guest.
+Attempt = collections.namedtuple("Attempt", "bad at row guest")
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 TRACING = Path("/sys/kernel/debug/tracing")
 QUEUES = {"d0": 4, "d1": 3, "e0": 4, "s0": 4}  # e0 is made in the namespace n0
+DEVICES = tuple(QUEUES)
 INDEX = {"d0": 100, "d1": 101, "e0": 102}  # kept for ever, as tc remembers it
 
 # ------------------------------------------------------------ the operations
@@ -424,6 +430,12 @@ class Sender(threading.Thread):
             except OSError:  # a namespace that is not there
                 time.sleep(.05)
 
+    def stop(self):
+        """Forget all streams, when those that are running have sent what they had."""
+        self.quit = True
+        self.join()
+        tell_pktgen(self.space, ("pgctrl", "reset"))
+
     def round(self, space):
         """Send for a while. The file keeps the namespace until the end of it.
 
@@ -435,18 +447,56 @@ class Sender(threading.Thread):
         tell_pktgen(space, ("pgctrl", "start"))
         timer.join()
 
-    def stop(self):
-        """Forget all streams, when those that are running have sent what they had."""
-        self.quit = True
-        self.join()
-        tell_pktgen(self.space, ("pgctrl", "reset"))
+
+def frame(rng):
+    """(skb priority, Ethernet frame) of random size and flow: UDP, as pktgen's."""
+    priority, tos = rng.choice(((0, 0), (9, 0xb8)))
+    size = rng.randrange(64, 1500)
+    ip = bytes([0x45, tos]) + size.to_bytes(2) + bytes.fromhex("00000000401100000a0000020a000001")
+    udp = rng.randbytes(4) + (size - 20).to_bytes(2)
+    return priority, (bytes.fromhex("0200000000010200000000020800") + ip + udp).ljust(
+        size + 14, b"\0")
+
+
+class Flood(Sender):
+    """Sends by packet sockets instead: with several CPUs, pktgen itself breaks where
+    streams are added and devices go while it is told to start and stop.
+    """
+
+    def __init__(self, space):
+        self.rng = random.Random(0)
+        self.frames = [frame(self.rng) for _ in range(64)]
+        super().__init__(space)
+
+    def round(self, space):
+        """Send for a while, from a thread that enters the namespace."""
+        thread = threading.Thread(target=self.work, args=(space,), daemon=True)
+        thread.start()
+        thread.join()
+
+    def work(self, space):
+        """Send to all devices that are there, each now and then, as time is real."""
+        enter(space)
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
+            for _ in range(50):
+                priority, data = self.rng.choice(self.frames)
+                try:
+                    sender.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, priority)
+                    sender.sendto(data, (self.rng.choice(DEVICES), 0x0800))
+                except OSError:  # it is not here, down, or its queue is full
+                    pass
+                time.sleep(.01)
 
 
 class Log:
-    """The kernel log, read on from where the last look ended."""
+    """The kernel log, read on from where the last look ended.
 
-    def __init__(self):
+    allowed: beside ALLOWED.
+    """
+
+    def __init__(self, allowed):
         self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        self.allowed = (*ALLOWED, *allowed)
 
     def trouble(self):
         """The first line since the last look that reports trouble, or None."""
@@ -459,7 +509,7 @@ class Log:
             except BrokenPipeError:  # lines were overwritten: go on with the oldest
                 continue
             line = line.split("\n")[0]
-            if splats(line, ALLOWED) or MORE.search(line):
+            if splats(line, self.allowed) or MORE.search(line):
                 found = found or line
 
 
@@ -556,12 +606,13 @@ def hang(limit, process):
 class Operator:
     """Carries out lines.
 
-    limit: s that one may take. fail_nth: whether the kernel has allocations fail.
-    failed: how many did.
+    limit: s that one may take. several: whether there are CPUs, and pktgen does not
+    send. fail_nth: whether the kernel has allocations fail. failed: how many did.
     """
 
-    def __init__(self, limit):
+    def __init__(self, limit, several):
         self.limit = limit
+        self.several = several
         self.fail_nth = os.path.exists("/proc/self/fail-nth")
         self.failed = 0
         self.batches = {}
@@ -590,7 +641,8 @@ class Operator:
             done = [self.finish(key) for key in keys]  # wait for both, whatever the first did
             return all(done)
         if words[0] == "send":
-            send_on(words[1], words[2] if len(words) > 2 else None)
+            if not self.several:
+                send_on(words[1], words[2] if len(words) > 2 else None)
             return True
         if words[0] == "nsim":
             return self.nsim(words[1])
@@ -703,6 +755,8 @@ esac
 """)
     script.chmod(0o755)
     write("/proc/sys/kernel/modprobe", str(script))
+
+
 def owners():
     """Slab objects of each function that allocated some: Counter."""
     count = collections.Counter()
@@ -760,8 +814,9 @@ def freed_at_once():
 
 
 def lockdep_on():
-    """Whether lockdep still checks."""
-    return re.search(r"debug_locks: +1", Path("/proc/lockdep_stats").read_text())
+    """Whether lockdep still checks, if there is one."""
+    stats = Path("/proc/lockdep_stats")
+    return not stats.exists() or re.search(r"debug_locks: +1", stats.read_text())
 
 
 def free_all():
@@ -800,17 +855,18 @@ def packets():
     return sum(qdisc["packets"] for qdisc in json.loads(shown))
 
 
-def whole_run(lines, log, operator, on_line=None):
+def whole_run(lines, log, operator, several, on_line=None):
     """Set up, carry out, clean up. Stops at the first trouble: yields its row.
 
-    on_line: called with whether each of the lines was accepted.
+    several: whether there are CPUs. on_line: called with whether each of the lines was
+    accepted.
     """
     stages = ((SETUP, None), (lines, on_line), (CLEANUP, None))
-    senders = [Sender(None), Sender("n0")]
+    senders = [(Flood if several else Sender)(space) for space in (None, "n0")]
     for stage, report in stages:
         if stage is CLEANUP:
             if not on_line and not packets():
-                yield {"trouble": "pktgen sends nothing", "at": None}
+                yield {"trouble": "nothing is sent", "at": None}
             for sender in senders:
                 sender.stop()
         for number, line in enumerate(stage):
@@ -833,9 +889,10 @@ def guest(spec):
     """Carry out the lines of /run/job/lines.txt and judge. Runs in the guest.
 
     spec: limit (s that an operation may take), modules (the folder that has them,
-    None if they are built in). Rows: {"trouble": text, "at": index of the line or
-    None}, and at the end {"accepted": number, "refused": number, "failed":
-    allocations that were made to}.
+    None if they are built in), allowed (lines of the log that the caller looks at,
+    beside ALLOWED), several (CPUs, in real time). Rows: {"trouble": text, "at": index
+    of the line or None}, and at the end {"accepted": number, "refused": number,
+    "failed": allocations that were made to}.
     """
     lines = Path("/run/job/lines.txt").read_text().splitlines()
     words = subprocess.run(["tc", "qdisc", "add", "cake", "help"], capture_output=True,
@@ -843,14 +900,16 @@ def guest(spec):
     if b"shared" not in words:
         yield {"trouble": "this tc does not know what is to be tested", "at": None}
         return
-    log, operator = Log(), Operator(spec["limit"])
+    log, operator = Log(spec["allowed"]), Operator(spec["limit"], spec["several"])
     pktgen("pgctrl", "reset")
     allow_failures()
     watch_frees()
     if spec["modules"]:
         load_on_demand(spec["modules"])
+    else:  # none to look for, which takes long where devices are not there
+        write("/proc/sys/kernel/modprobe", "\n")  # of which Flood asks a lot
     log.trouble()  # from boot
-    for row in whole_run(tour(), log, operator):
+    for row in whole_run(tour(), log, operator, spec["several"]):
         yield {**row, "at": None}
         return
     time.sleep(5)
@@ -863,7 +922,7 @@ def guest(spec):
         count[good] += 1
 
     bad = False
-    for row in whole_run(lines, log, operator, report):
+    for row in whole_run(lines, log, operator, spec["several"], report):
         bad = True
         yield row
     if not bad:
@@ -882,32 +941,41 @@ def guest(spec):
 
 # ----------------------------------------------------------------- host side
 
-def attempt(kernel, lines, params=()):
-    """Boot and carry out the lines: (what is wrong or None, index or None, last row).
+def attempt(kernel, lines, params=(), allowed=(), **more):
+    """Boot and carry out the lines: an Attempt.
 
-    kernel: its folder. params: more for its command line.
+    kernel: its folder. params: more for its command line. allowed: as for guest().
+    more: as for boot.boot().
     """
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / "lines.txt"
+    name = f"torture-{Path(kernel).name}"
+    path = FOLDER / name / "lines.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines))
     modules = BUILD / kernel / "net/sched"
-    spec = {"limit": LIMIT,
+    spec = {"limit": LIMIT, "allowed": allowed,
             "modules": str(modules) if (modules / "sch_cake.ko").exists() else None}
-    rows, boot = run_script(kernel, "torture-run", "torture", spec, files=(path,), virtual=True,
-                            timeout=120 + len(lines) // 4,
-                            params=(f"slab_debug={TRACKED}", *params))
+    slow = spec["several"] = emulated(image(kernel))
+    rows, guest = run_script(kernel, name, "torture", spec, files=(path,),
+                             virtual=not slow, timeout=(8 if slow else 1) * (120 + len(lines) // 4),
+                             params=(f"slab_debug={TRACKED}", *params), **more)
     for row in rows:
         if "trouble" in row:
-            return row["trouble"], row["at"], rows[-1]
-    bad = boot.complaint(ALLOWED)
+            return Attempt(row["trouble"], row["at"], rows[-1], guest)
+    bad = guest.complaint((*ALLOWED, *allowed))
     if not bad and not (rows and "accepted" in rows[-1]):
         bad = "the guest did not come to its end"
-    return bad, None, rows[-1] if rows else {}
+    return Attempt(bad, None, rows[-1] if rows else {}, guest)
 
 
 def save(title, lines):
     """Write what REPLAY reads."""
     FAILING.write_text(f"# {title}\n" + "".join(f"{line}\n" for line in lines))
+
+
+def replayed(path):
+    """The lines that save() wrote."""
+    text = Path(path).read_text().splitlines()
+    return [line for line in text if line and line[0] != "#"]
 
 
 def shrink(kernel, title, lines):
@@ -919,7 +987,7 @@ def shrink(kernel, title, lines):
         while start < len(lines) and boots:
             less = lines[:start] + lines[start + size:]
             boots -= 1
-            bad, at, _ = attempt(kernel, less)
+            bad, at, *_ = attempt(kernel, less)
             if bad:
                 lines = less[:at + 1] if at is not None else less
                 save(title, lines)
@@ -935,7 +1003,7 @@ def shrink(kernel, title, lines):
 def judge(kernel, name, lines, shrinking=True):
     """Run lines, report, shrink and save them if they fail; their row, None if so."""
     start = time.monotonic()
-    bad, at, row = attempt(kernel, lines)
+    bad, at, row, _ = attempt(kernel, lines)
     took = time.monotonic() - start
     if not bad:
         print(f"ok    {name}: {len(lines)} operations, {row['refused']} refused, "
@@ -960,14 +1028,14 @@ def record(seeds, count, rows):
                 "splat, hang or leak; one core, under KASAN and lockdep",
         "seeds": f"{seeds[0]} to {seeds[-1]}",
         "operations": len(seeds) * count,
-        **{key: sum(row[key] for row in rows)
+        **{key: round(sum(row[key] for row in rows), 1)
            for key in ("accepted", "refused", "failed", "seconds")}}, indent=1) + "\n")
 
 
 def find(fault, seeds, count):
     """Whether one of the seeds fails with a fault in the kernel, as it has to."""
     for seed in seeds:
-        bad, at, _ = attempt("faults/um-debug", Plan(seed).lines(count),
+        bad, at, *_ = attempt("faults/um-debug", Plan(seed).lines(count),
                              (f"shared_mutant={fault['number']}",))
         if bad:
             print(f"found     {fault['rule']}: {bad[:200]} (seed {seed}"
@@ -994,9 +1062,8 @@ def main():
         raise Die("SEED, SEEDS and OPS are numbers") from None
     seeds = range(first, first + number)
     if "REPLAY" in settings:
-        text = Path(settings["REPLAY"]).read_text().splitlines()
-        lines = [line for line in text if line and line[0] != "#"]
-        results = [judge(kernel, settings["REPLAY"], lines, shrinking=False)]
+        results = [judge(kernel, settings["REPLAY"], replayed(settings["REPLAY"]),
+                         shrinking=False)]
     elif "FAULTS" in settings:
         build("faults")
         faults = read_list(FAULTS)
