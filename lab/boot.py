@@ -198,7 +198,7 @@ def boot(
     if on_line:
         follower.start()
     console = []
-    with open(os.path.join(job, "console.log"), "w") as log:
+    with open(os.path.join(job, "console.log"), "w", buffering=1) as log:
         for line in proc.stdout:
             console.append(line)
             log.write(line)

@@ -182,12 +182,12 @@ def build(which):
     if which == "faults":
         faults_tree(source)
     configure(source, out, fragments, f"config-{which}", arch)
-    target, cold = ("linux", 330) if arch == "um" else ("bzImage", 600)
+    target, cold = ([], 330) if arch == "um" else (["bzImage"], 600)
     run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),
-         *flags(which, source), *([] if arch == "um" else [target])],
+         *flags(which, source), *target],
         f"kernel-{which}", cwd=source, env=kernel_env(),
         what=f"building the {which} kernel",
-        estimate=20 if (out / target).exists() or image(out).name == target else cold)
+        estimate=20 if image(out).exists() else cold)
     return image(out)
 
 
