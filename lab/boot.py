@@ -100,18 +100,18 @@ def emulated(kernel):
     return os.path.basename(kernel) == os.path.basename(BZIMAGE)
 
 
-def uml(kernel, mem, cpus):
-    """The command that starts a UML kernel, with the parameters that are its own."""
+def uml(kernel, mem, cpus, params):
+    """The command that starts a UML kernel, with params and those that are its own."""
     args = [kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
             "con=null", "con0=fd:0,fd:1", "seccomp=on", "SHARE=hostfs"]
     if cpus > 1:
         args.append(f"ncpus={cpus}")
     # The same memory layout every time: part of what makes runs repeatable.
-    return ["setarch", "-R", *args]
+    return ["setarch", "-R", *args, *params]
 
 
-def qemu(kernel, job, mem, cpus):
-    """The same for an x86_64 kernel; the last word takes more parameters.
+def qemu(kernel, job, mem, cpus, params):
+    """The same for an x86_64 kernel.
 
     ACPI does not route interrupts: its byte code takes minutes where every access is
     checked.
@@ -123,9 +123,9 @@ def qemu(kernel, job, mem, cpus):
                             ("checkout", ROOT, ",readonly=on")):
         args += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
                  f"multidevs=remap{more}"]
-    return [*args, "-append", "root=root rootfstype=9p rootflags=trans=virtio,"
-            "version=9p2000.L,cache=loose,msize=262144 pci=noacpi console=ttyS0 log_buf_len=16M "
-            "SHARE=9p"]
+    own = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose,"
+           "msize=262144 pci=noacpi console=ttyS0 log_buf_len=16M SHARE=9p")
+    return [*args, "-append", " ".join([own, *params])]
 
 
 def boot(
@@ -170,11 +170,8 @@ def boot(
     if virtual:
         more += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
     more += params
-    if emulated(kernel):
-        args = qemu(kernel, job, mem, cpus)
-        args[-1] = " ".join([args[-1], *more])
-    else:
-        args = [*uml(kernel, mem, cpus), *more]
+    args = qemu(kernel, job, mem, cpus, more) if emulated(kernel) else uml(
+        kernel, mem, cpus, more)
     host_env = {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if virtual else {})}
 
     start = time.monotonic()

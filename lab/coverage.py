@@ -22,7 +22,7 @@ import compat
 import kernel
 import tdc
 from common import BUILD, ROOT, Die, git, guard, say, verdict
-from kunit import totals
+from kunit import run_suites
 
 FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab" / "coverage.txt"
@@ -39,11 +39,9 @@ LOADS = {  # contender: scenarios
 # ---------------------------------------------------------------- the tests
 
 def kunit(name):
-    """The suites that are built in run before the guest does."""
-    guest = boot.boot(boot.image(FOLDER), name, "true", params=("kunit.enable=1",),
-                      timeout=300)
+    """The suites of the series."""
+    passed, failed, guest = run_suites(FOLDER, name, timeout=300)
     guest.judge()
-    passed, failed = totals(guest.dmesg)
     if failed or not passed:
         raise Die(f"KUnit did not pass in the kernel for coverage: see {guest.job}/dmesg")
 

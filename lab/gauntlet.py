@@ -33,12 +33,11 @@ import time
 import kernel
 import tdc
 import torture
-from boot import boot as boot_kernel
-from boot import image, run_script
+from boot import run_script
 from common import BUILD, ROOT, Die, arguments, guard, say, verdict
 from coverage import added
-from kunit import totals
-from traffic import command, contender_lines, pktgen
+from kunit import run_suites
+from traffic import command, contender_lines, pktgen, random_stream
 
 RESULTS = ROOT / "results" / "gauntlet.json"
 BASE = ROOT / "results" / "gauntlet-base.json"
@@ -60,13 +59,7 @@ def send():
     for cpu in range(CPUS):
         stream = f"c0@{cpu}"
         pktgen(f"kpktgend_{cpu}", f"add_device {stream}")
-        for line in (
-            "count 0", "min_pkt_size 64", "max_pkt_size 1500", "flag TXSIZE_RND",
-            "xmit_mode queue_xmit", "delay 100000", "dst 10.0.0.1",
-            "dst_mac 02:00:00:00:00:01", "flag UDPSRC_RND", "udp_src_min 1",
-            "udp_src_max 500", f"tos {'b8' if cpu % 2 else '00'}", "queue_map_min 0",
-            f"queue_map_max {QUEUES - 1}", "flag QUEUE_MAP_RND",
-        ):
+        for line in random_stream(QUEUES, "b8" if cpu % 2 else "00", 100_000):
             pktgen(stream, line)
     thread = threading.Thread(target=pktgen, args=("pgctrl", "start"), daemon=True)
     thread.start()
@@ -196,7 +189,8 @@ class Lines:
 
 def sorted_races(which, races):
     """({sentence about a race of the series: times}, {pair of functions: times})."""
-    lines, mine = Lines(which), added()
+    lines = Lines(which)
+    mine = added() if kernel.KERNELS[which].tree == "linux" else {}
     ours, others = collections.Counter(), collections.Counter()
     for race in races:
         places = []
@@ -226,10 +220,14 @@ class Job:
         self.failed = []  # sentences
         self.races = []
 
-    def look(self, guest, allowed=()):
-        """Judge how a guest ended, and gather the races that it reported."""
+    def gather(self, guest):
+        """Keep the races that a guest reported."""
         self.races += accesses(guest.console) if self.race else []
-        if bad := guest.complaint((*self.allowed, *allowed)):
+
+    def look(self, guest):
+        """gather(), and judge how it ended."""
+        self.gather(guest)
+        if bad := guest.complaint(self.allowed):
             self.failed.append(bad)
 
     def name(self, job):
@@ -242,11 +240,10 @@ class Job:
 
 
 def kunit(job, _):
-    """Both suites, which run before the guest's command does."""
-    guest = boot_kernel(image(job.folder()), job.name("kunit"), "true", timeout=1800,
-                        params=("kunit.enable=1",), **MACHINE)
+    """Both suites of the series."""
+    job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), timeout=1800,
+                                        **MACHINE)
     job.look(guest)
-    job.passed, bad = totals(guest.dmesg)
     if bad or not job.passed:
         job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")
 
@@ -272,7 +269,7 @@ def operations(job, settings):
         start = time.monotonic()
         bad, at, row, guest = torture.attempt(job.folder(), lines, allowed=job.allowed,
                                               **MACHINE)
-        job.races += accesses(guest.console) if job.race else []
+        job.gather(guest)
         say(f"{job.which}: {name}, {time.monotonic() - start:.0f} s: {bad or row}")
         if bad:
             torture.save(f"{name} on {job.which}: {bad}",
@@ -326,13 +323,13 @@ def measure_base(settings):
          "races": dict(sorted(others.items()))}, indent=1) + "\n")
 
 
-def table(rows):
-    """Lines of text."""
-    yield f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}{'s':>7}"
-    for row in rows:
-        races = (row["races"], row["elsewhere"]) if "races" in row else ("-", "-")
-        yield (f"{row['kernel']:<8}{row['job']:<10}{row['passed']:>8}{row['failed']:>8}"
-               f"{races[0]:>7}{races[1]:>11}{row['seconds']:>7}")
+HEAD = f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}{'s':>7}"
+
+
+def told(row):
+    """A line of the table."""
+    return (f"{row['kernel']:<8}{row['job']:<10}{row['passed']:>8}{row['failed']:>8}"
+            f"{row.get('races', '-'):>7}{row.get('elsewhere', '-'):>11}{row['seconds']:>7}")
 
 
 def main():
@@ -368,13 +365,13 @@ def main():
             row |= {"failed": len(job.failed), "seconds": round(time.monotonic() - start)}
             rows.append(row)
             failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
-            print("\n".join(list(table(rows))[-1:]), flush=True)
-    print("\n".join(["", *table(rows)]))
+            print(told(row), flush=True)
+    print("\n".join(["", HEAD, *map(told, rows)]))
     known = json.loads(BASE.read_text())["races"] if BASE.exists() else {}
     for pair, times in sorted(others.items()):
         print(f"race elsewhere: {pair} ({times} times"
               + (", on the base as well)" if pair in known else ")"))
-    if len(chosen) == len(KERNELS) and len(wanted) == len(WORK):
+    if not settings.keys() - {"BASE"}:
         RESULTS.write_text(json.dumps(
             {"what": "kernels that look for mistakes, on four CPUs in QEMU", "rows": rows,
              "elsewhere": {pair: {"times": times, "base": pair in known}

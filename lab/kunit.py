@@ -6,16 +6,20 @@ import re
 import subprocess
 import sys
 
-from boot import splats
+from boot import boot, image, splats
 from common import BUILD, ROOT, Die, guard, say
 
 SUITES = "qdisc_shared and rate_group"
 
 
-def totals(log):
-    """(passed, failed) of all suites that ran, from a kernel log."""
-    found = re.findall(r"# Totals: pass:(\d+) fail:(\d+)", log)
-    return sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found)
+def run_suites(kernel, name, **more):
+    """Boot a kernel with the suites built in: (passed, failed, Guest), not judged.
+
+    They run before the guest's command does. kernel: its folder. more: as for boot().
+    """
+    guest = boot(image(kernel), name, "true", params=("kunit.enable=1",), **more)
+    found = re.findall(r"# Totals: pass:(\d+) fail:(\d+)", guest.dmesg)
+    return (sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found), guest)
 
 
 def main():

@@ -52,7 +52,7 @@ from boot import emulated, image, run_script, splats
 from common import BUILD, ROOT, Die, arguments, guard, say
 from kernel import FAULTS, build
 from mutants import read_list
-from traffic import pktgen
+from traffic import pktgen, random_stream
 
 FOLDER = BUILD / "guest/torture"
 FAILING = FOLDER / "failing.txt"
@@ -403,13 +403,8 @@ def send_on(dev, space):
     for number, (priority, tos) in enumerate(((0, "00"), (9, "b8"))):
         stream = f"{dev}@{number}"
         tell_pktgen(space, (f"kpktgend_{number % os.cpu_count()}", f"add_device {stream}"), *(
-            (stream, line) for line in (
-                "count 0", "min_pkt_size 64", "max_pkt_size 1500", "flag TXSIZE_RND",
-                "xmit_mode queue_xmit", "delay 500000", "dst 10.0.0.1",
-                "dst_mac 02:00:00:00:00:01", "flag UDPSRC_RND", "udp_src_min 1",
-                "udp_src_max 500", f"tos {tos}", f"skb_priority {priority}",
-                "queue_map_min 0", f"queue_map_max {QUEUES[dev] - 1}", "flag QUEUE_MAP_RND",
-            )))
+            (stream, line) for line in (*random_stream(QUEUES[dev], tos, 500_000),
+                                        f"skb_priority {priority}")))
 
 
 class Sender(threading.Thread):
@@ -855,14 +850,13 @@ def packets():
     return sum(qdisc["packets"] for qdisc in json.loads(shown))
 
 
-def whole_run(lines, log, operator, several, on_line=None):
+def whole_run(lines, log, operator, on_line=None):
     """Set up, carry out, clean up. Stops at the first trouble: yields its row.
 
-    several: whether there are CPUs. on_line: called with whether each of the lines was
-    accepted.
+    on_line: called with whether each of the lines was accepted.
     """
     stages = ((SETUP, None), (lines, on_line), (CLEANUP, None))
-    senders = [(Flood if several else Sender)(space) for space in (None, "n0")]
+    senders = [(Flood if operator.several else Sender)(space) for space in (None, "n0")]
     for stage, report in stages:
         if stage is CLEANUP:
             if not on_line and not packets():
@@ -909,7 +903,7 @@ def guest(spec):
     else:  # none to look for, which takes long where devices are not there
         write("/proc/sys/kernel/modprobe", "\n")  # of which Flood asks a lot
     log.trouble()  # from boot
-    for row in whole_run(tour(), log, operator, spec["several"]):
+    for row in whole_run(tour(), log, operator):
         yield {**row, "at": None}
         return
     time.sleep(5)
@@ -922,7 +916,7 @@ def guest(spec):
         count[good] += 1
 
     bad = False
-    for row in whole_run(lines, log, operator, spec["several"], report):
+    for row in whole_run(lines, log, operator, report):
         bad = True
         yield row
     if not bad:

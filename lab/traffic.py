@@ -91,6 +91,19 @@ def pktgen(target, line):
         f.write(line)
 
 
+def random_stream(queues, tos, gap):
+    """Lines for a stream of pktgen: random sizes, flows and queues.
+
+    tos: two hex digits. gap: ns from packet to packet.
+    """
+    return (
+        "count 0", "min_pkt_size 64", "max_pkt_size 1500", "flag TXSIZE_RND",
+        "xmit_mode queue_xmit", f"delay {gap}", "dst 10.0.0.1",
+        "dst_mac 02:00:00:00:00:01", "flag UDPSRC_RND", "udp_src_min 1",
+        "udp_src_max 500", f"tos {tos}", "queue_map_min 0",
+        f"queue_map_max {queues - 1}", "flag QUEUE_MAP_RND")
+
+
 def tx_bytes(dev):
     """Bytes that the device has sent since it was made."""
     with open(f"/sys/class/net/{dev}/statistics/tx_bytes") as f:
