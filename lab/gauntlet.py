@@ -19,9 +19,14 @@ an access in a line of the series: what was read or written there is neither mar
 nor under a lock. Other races are in code that the series leaves alone; their pairs of
 functions go to results/gauntlet.json, beside whether the unpatched kernel showed the
 same in a crowd of its own (results/gauntlet-base.json, which BASE=1 writes).
+
+All of it takes some two hours. A job that ran with its own OPS and ROUNDS replaces its
+row in results/gauntlet.json, so it can be run in parts; the table is of all rows, and
+says of which state of the sources each is.
 """
 
 import collections
+import hashlib
 import json
 import os
 import re
@@ -34,7 +39,7 @@ import kernel
 import tdc
 import torture
 from boot import run_script
-from common import BUILD, ROOT, Die, arguments, guard, say, verdict
+from common import BUILD, ROOT, Die, arguments, git, guard, say, verdict
 from coverage import added
 from kunit import run_suites
 from traffic import command, contender_lines, pktgen, random_stream
@@ -48,6 +53,11 @@ QUEUES = 8
 RATES = ("20mbit", "1gbit", "100kbit")
 CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared")
 RACE = ("BUG: KCSAN: data-race",)
+# Tests of one thing after another: races are looked for at an eighth of the accesses,
+# or they would take hours.
+SPARSE = ("kcsan.skip_watch=4000",)
+# It starts a thread per CPU in each network namespace, of which tdc makes hundreds.
+NO_PKTGEN = "initcall_blacklist=pg_init"
 HEADERS = ("include/net/sch_rate_group.h",)  # of the series, beside added()
 
 
@@ -216,6 +226,7 @@ class Job:
         self.which = which
         self.race = which.startswith("kcsan")
         self.allowed = RACE if self.race else ()
+        self.sparse = SPARSE if self.race else ()
         self.passed = 0
         self.failed = []  # sentences
         self.races = []
@@ -241,8 +252,8 @@ class Job:
 
 def kunit(job, _):
     """Both suites of the series."""
-    job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), timeout=1800,
-                                        **MACHINE)
+    job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), job.sparse,
+                                        timeout=1800, **MACHINE)
     job.look(guest)
     if bad or not job.passed:
         job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")
@@ -252,7 +263,7 @@ def suites(job, _):
     """tc-testing beside the record of the base."""
     got, guest = tdc.run_suites(job.folder(), "linux", job.name("tdc"),
                                 [*tdc.NEAR, *tdc.added_suites()], jobs=CPUS, timeout=5400,
-                                **MACHINE)
+                                params=(*job.sparse, NO_PKTGEN), **MACHINE)
     job.look(guest)
     job.passed, _, bad = tdc.compare(got, json.loads(tdc.RECORD.read_text())["suites"])
     job.failed += bad
@@ -323,13 +334,52 @@ def measure_base(settings):
          "races": dict(sorted(others.items()))}, indent=1) + "\n")
 
 
-HEAD = f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}{'s':>7}"
+HEAD = (f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}"
+        f"{'s':>7}  sources")
 
 
 def told(row):
     """A line of the table."""
+    races = len(row["races"]) if "races" in row else "-"
+    elsewhere = len(row["elsewhere"]) if "elsewhere" in row else "-"
     return (f"{row['kernel']:<8}{row['job']:<10}{row['passed']:>8}{row['failed']:>8}"
-            f"{row.get('races', '-'):>7}{row.get('elsewhere', '-'):>11}{row['seconds']:>7}")
+            f"{races:>7}{elsewhere:>11}{row['seconds']:>7}  {row['sources']}")
+
+
+def sources():
+    """What a kernel is made of: the files that the series add and change, as a number."""
+    tree = BUILD / "linux"
+    names = git(tree, "diff", "--name-only", "base", "HEAD", "--", "net", "include").split()
+    return hashlib.sha256(b"".join((tree / name).read_bytes() for name in names)
+                          ).hexdigest()[:12]
+
+
+def stored():
+    """{(kernel, job): row} of results/gauntlet.json."""
+    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    return {(row["kernel"], row["job"]): row for row in rows}
+
+
+def store(row):
+    """Replace a row of results/gauntlet.json, which are in the order of the jobs."""
+    rows = {**stored(), (row["kernel"], row["job"]): row}
+    RESULTS.write_text(json.dumps(
+        {"what": "kernels that look for mistakes, on four CPUs in QEMU; races: in lines of "
+         "the series, elsewhere: pairs of functions, times",
+         "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
+                  if (which, job) in rows]}, indent=1) + "\n")
+
+
+def overview():
+    """Lines: the table of all rows, and the races that are not in lines of the series."""
+    rows = stored().values()
+    others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
+                 collections.Counter())
+    known = json.loads(BASE.read_text())["races"] if BASE.exists() else {}
+    return [HEAD, *map(told, rows),
+            *(f"race elsewhere: {pair} ({times} times"
+              + (", on the base as well)" if pair in known else ")")
+              for pair, times in sorted(others.items()))]
 
 
 def main():
@@ -346,7 +396,6 @@ def main():
     if set(wanted) - set(WORK) or set(chosen) - set(KERNELS):
         raise Die(f"ON is one of {', '.join(KERNELS)}; JOBS are of {', '.join(WORK)}")
     rows, failed = [], []
-    others = collections.Counter()
     for which in chosen:
         kernel.build(which)
         for name in KERNELS[which]:
@@ -354,28 +403,24 @@ def main():
                 continue
             say(f"{which}: {name}")
             job, start = Job(which), time.monotonic()
-            WORK[name](job, settings)
-            row = {"kernel": which, "job": name, "passed": job.passed}
+            row = {"kernel": which, "job": name, "sources": sources()}
+            try:
+                WORK[name](job, settings)
+            except Die as error:  # the other jobs are as much worth knowing
+                job.failed.append(str(error))
             if job.race:
                 ours, elsewhere = sorted_races(which, job.races)
                 job.failed += [f"data race: {race} ({times} times)"
                                for race, times in ours.items()]
-                others += elsewhere
-                row |= {"races": len(ours), "elsewhere": len(elsewhere)}
-            row |= {"failed": len(job.failed), "seconds": round(time.monotonic() - start)}
+                row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
+            row |= {"passed": job.passed, "failed": len(job.failed),
+                    "seconds": round(time.monotonic() - start)}
             rows.append(row)
             failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
             print(told(row), flush=True)
-    print("\n".join(["", HEAD, *map(told, rows)]))
-    known = json.loads(BASE.read_text())["races"] if BASE.exists() else {}
-    for pair, times in sorted(others.items()):
-        print(f"race elsewhere: {pair} ({times} times"
-              + (", on the base as well)" if pair in known else ")"))
-    if not settings.keys() - {"BASE"}:
-        RESULTS.write_text(json.dumps(
-            {"what": "kernels that look for mistakes, on four CPUs in QEMU", "rows": rows,
-             "elsewhere": {pair: {"times": times, "base": pair in known}
-                           for pair, times in sorted(others.items())}}, indent=1) + "\n")
+            if not settings.keys() & {"OPS", "ROUNDS", "REPLAY"}:
+                store(row)
+    print("\n".join(["", *(overview() if RESULTS.exists() else ()), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)
 
 

@@ -12,12 +12,13 @@ from common import BUILD, ROOT, Die, guard, say
 SUITES = "qdisc_shared and rate_group"
 
 
-def run_suites(kernel, name, **more):
+def run_suites(kernel, name, params=(), **more):
     """Boot a kernel with the suites built in: (passed, failed, Guest), not judged.
 
-    They run before the guest's command does. kernel: its folder. more: as for boot().
+    They run before the guest's command does. kernel: its folder. params, more: as for
+    boot().
     """
-    guest = boot(image(kernel), name, "true", params=("kunit.enable=1",), **more)
+    guest = boot(image(kernel), name, "true", params=("kunit.enable=1", *params), **more)
     found = re.findall(r"# Totals: pass:(\d+) fail:(\d+)", guest.dmesg)
     return (sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found), guest)
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import kernel
 import tcp
@@ -89,11 +90,12 @@ class Bed:
 
 # -------------------------------------------------------------- scenarios
 
-def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=FRAME, options=""):
+def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=FRAME, options="",
+              depth=64):
     """Every queue always has packets."""
     hop = bed.prepare(rate, queues, options)
     for q in range(queues):
-        hop.stream(q, size=size, depth=24 if queues > 100 else 64)
+        hop.stream(q, size=size, depth=24 if queues > 100 else depth)
     hop.meter(rate, from_s=settle)
     before = shared_writes()
     got = hop.run(settle + seconds)
@@ -311,6 +313,18 @@ def disturbed(bed, what):
     return {**saturated(bed, rate, 8, 0.5), "during_bps": got["bps"]}
 
 
+def stopped(bed, rate):
+    """One of eight queues is saturated; after one in 2000 packets, it is stopped for 5 ms."""
+    hop = bed.prepare(rate, 8)
+    hop.stream(0, depth=1024)
+    hop.meter(rate, from_s=0.2)
+    hop.faults(stopq=2000, stopq_s=5e-3)
+    got = hop.run(2.2)
+    hop.faults()
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "stops": got["stops"]}
+
+
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
@@ -334,7 +348,13 @@ SCENARIOS = {
     "fill": (fill, {"load": 0.7}),
     "rate changes": (disturbed, {"what": "rate changes"}),
     "link flaps": (disturbed, {"what": "link flaps"}),
+    "stopped": (stopped, {"rate": 1e9}),
+    **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
+       for n in (256, 1024)},
 }
+# In a guest whose timers come with the clock tick, every 10 ms
+SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
+NO_HIGHRES = {"params": ("highres=off",)}
 
 
 def guest(spec):
@@ -455,6 +475,16 @@ def build_rows():
             {"8 queues": ("rate changes", "excess")}, 16, **size),
         Row("after 30 times link down and up under load: off by, %",
             {"8 queues, 1 Gbit": ("link flaps", "deviation")}, 0.005),
+        Row("timers of 10 ms instead of high resolution: off by, %",
+            several([f"slow timers {n}" for n in (256, 1024)], "deviation",
+                    "8 queues, 1 Gbit, {} packets each"), (10, 2.5), form="{:.1f}"),
+        Row("the same: Jain's index",
+            several([f"slow timers {n}" for n in (256, 1024)], "jain",
+                    "8 queues, 1 Gbit, {} packets each"), None, form="{:.2f}"),
+        Row("one busy queue, stopped for 5 ms at random: off by, %",
+            {"8 queues, 1 Gbit": ("stopped", "deviation")}, None, form="{:.1f}"),
+        Row("the same: the next hop has to queue, KB",
+            {"8 queues, 1 Gbit": ("stopped", "excess")}, 160, **size),
         Row("writes to the shared line, 10 Gbit saturated, k/s",
             {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
              "256 queues": ("writes 256", "writes")}, (210, 210, 830), 1e-3, "{:.0f}"),
@@ -545,13 +575,13 @@ def measure(which, patterns=(), on_row=None, everything=False):
         if on_row:
             on_row(name, row, time.monotonic() - start)
 
-    def load(job, contender, names):
+    def load(job, contender, names, **more):
         label = f"{contender}: " if contender != "cake_mq" else ""
         names = [n for n in names if wanted(label + n)]
         if names:
             boot_script(folder, f"scenarios-{which}-{job}", "scenarios",
                         {"contender": contender, "scenarios": names}, hop=ko,
-                        allowed=allowed, virtual=True, timeout=900,
+                        allowed=allowed, virtual=True, timeout=900, **more,
                         on_row=lambda row: keep(label + row.pop("scenario"), row))
 
     def flows(job, cases):
@@ -562,9 +592,10 @@ def measure(which, patterns=(), on_row=None, everything=False):
                     lambda row: keep(next(rest), row), allowed=allowed)
 
     cases = tcp_cases()
-    names = list(SCENARIOS)
+    names = [name for name in SCENARIOS if name not in SLOW_TIMERS]
     jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
             (load, ("load2", "cake_mq", names[2::3])),
+            (partial(load, **NO_HIGHRES), ("slow", "cake_mq", SLOW_TIMERS)),
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
     if which != "base":

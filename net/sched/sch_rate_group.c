@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* One rate shared by many shapers, each under a lock of its own */
 
+#include <linux/hrtimer.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -37,9 +38,10 @@
  *
  * Lateness
  *	A backlog may make up for unused time, but not for more than the
- *	horizon: 1 ms, or two frames at R if that is longer. So a late timer
- *	costs no rate, and a TX queue that was stopped does not end in a burst
- *	of all that it missed. The owner of a member may set it higher.
+ *	horizon: the longest of 1 ms, two frames at R, and twice the resolution
+ *	of timers. So a late timer costs no rate, and a TX queue that was
+ *	stopped does not end in a burst of all that it missed. The owner of a
+ *	member may set it higher.
  *
  * Bursts
  *	If the owner allows a burst, a backlog that begins may make up for as
@@ -235,6 +237,8 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	m->backdate = to_ns(m, min_t(u32, m->burst, BIT(28)));
 	m->horizon = to_ns(m, clamp_t(u32, m->late, 2 * g->mtu, BIT(28)));
 	m->horizon = max3(m->horizon, m->backdate, RATE_GROUP_HORIZON);
+	/* Nobody comes more often than timers do, if they are slow */
+	m->horizon = max_t(u64, m->horizon, 2ULL * hrtimer_resolution);
 
 	if (old == m->rate)
 		return;
