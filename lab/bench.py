@@ -15,29 +15,35 @@ import kernel
 from boot import boot_script
 from common import ROOT, guard
 from hop import Hop
-from scenarios import install
+from scenarios import EF, install
 from traffic import FRAME
 
 RESULTS = ROOT / "results" / "bench.json"
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-CASES = {  # label: (rate bit/s, queues, frame bytes, load or None, short s, long s)
+CASES = {  # label: (rate bit/s, queues, frame bytes, load, short s, long s)
+    # load: bit/s in all; None: saturated; or in tins of that mode
     **{f"saturated, {n} queues": (10e9, n, FRAME, None, 0.05, 0.85) for n in (2, 8, 40)},
     **{f"saturated, {n} queues": (10e9, n, FRAME, None, 0.05, 0.35) for n in (256, 1024)},
     "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
         (20e9, 40, 200, 12e9, 0.02, 0.17),
+    # the series keep the thresholds of tins over all queues, by claims of each
+    "best effort and EF saturated, diffserv4, 40 queues":
+        (10e9, 40, FRAME, "diffserv4", 0.05, 0.85),
 }
 
 
 def guest(spec):
     """One load for so many seconds, in one row. Runs in the guest."""
     hop = Hop(spec["queues"])
-    install("cake_mq", spec["rate"], spec["queues"])
+    tins = isinstance(spec["load"], str)
+    install("cake_mq", spec["rate"], spec["queues"], spec["load"] if tins else "")
     for q in range(spec["queues"]):
-        if spec["load"]:
+        if spec["load"] and not tins:
             hop.stream(q, mode="paced", rate=spec["load"] / spec["queues"],
                        size=spec["size"], start=q * 1e-7)
         else:
-            hop.stream(q, size=spec["size"], depth=16)
+            for tos in (0, EF) if tins else (0,):
+                hop.stream(q, size=spec["size"], depth=16, tos=tos)
     hop.meter(spec["rate"])
     yield {"packets": hop.run(spec["seconds"])["packets"]}
     hop.remove()

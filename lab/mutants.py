@@ -150,12 +150,13 @@ def verdicts(log, source):
     """(failed, passed, whether the suite ended) from the KTAP log of a suite.
 
     A case is named case, or case/parameter. One in which the kernel complained,
-    crashed or hung counts as failed, even if it passed all the same.
+    crashed or hung counts as failed, even if it passed all the same, and so does one
+    that was skipped.
     """
     names = re.findall(r"KUNIT_CASE(?:_PARAM)?\((\w+)", source.read_text())
     failed, passed, inner, bad, at, ended = [], [], [], False, 0, False
     for line in log.splitlines():
-        bad = bad or bool(splats(line)) or " FAILED at " in line
+        bad = bad or bool(splats(line)) or " FAILED at " in line or "# SKIP" in line
         match = re.match(r"( *)(ok|not ok) \d+ (\S+)(.*)", line)
         if not match or not names:
             continue
