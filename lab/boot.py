@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 
-from common import BUILD, ROOT, Die, run
+from common import BUILD, ROOT, Die, run, say
 
 # What a kernel prints when something is wrong.
 SPLAT = re.compile(
@@ -33,6 +33,8 @@ SPLAT = re.compile(
 # What 7.3.4 itself reports when cake_mq first looks at its siblings, for runs of
 # the unpatched kernel only: the series removes the code that does it.
 STOCK_SPLAT = (r"WARNING: suspicious RCU usage", r"Call Trace:")
+
+START = 600  # s of host time in which an emulated kernel has to begin with its command
 
 # What a kernel, as a program of the host, finds in its environment.
 HOST_ENV = {"HOME": "/root", "PATH": os.environ["PATH"]}
@@ -128,11 +130,25 @@ def qemu(kernel, job, mem, cpus, params):
     return [*args, "-append", " ".join([own, *params])]
 
 
-def boot(
+def boot(kernel, *args, **more):
+    """Run a shell command as root inside a kernel and return a Guest.
+
+    Arguments are those of once(). A kernel in QEMU that does not get as far as the
+    command is booted once more, which is said: before, several emulated CPUs sometimes
+    wait for each other without end.
+    """
+    guest = once(kernel, *args, **more)
+    if guest and emulated(kernel) and not os.path.exists(os.path.join(guest.job, "started")):
+        say(f"{kernel} did not get as far as its command; booting it once more")
+        guest = once(kernel, *args, **more)
+    return guest
+
+
+def once(
     kernel, name, command, env=None, files=(), virtual=False, mem="1G",
     timeout=600, on_line=None, interactive=False, cpus=1, params=(),
 ):
-    """Run a shell command as root inside a kernel and return a Guest.
+    """Boot a kernel once: what boot() does.
 
     kernel: path as of image(). name: of the job, a folder in
     build/guest that holds everything it read and wrote. files: copied into
@@ -185,12 +201,17 @@ def boot(
     )
     hung = []
 
-    def kill():
-        hung.append(True)
+    def kill(after):
+        hung.append(after)
         os.killpg(proc.pid, 9)
 
-    timer = threading.Timer(timeout, kill)
-    timer.start()
+    def kill_unstarted():
+        if emulated(kernel) and not os.path.exists(os.path.join(job, "started")):
+            kill(START)
+
+    timers = threading.Timer(timeout, kill, (timeout,)), threading.Timer(START, kill_unstarted)
+    for timer in timers:
+        timer.start()
     follower = threading.Thread(target=follow, args=(job, proc, on_line))
     if on_line:
         follower.start()
@@ -200,9 +221,10 @@ def boot(
             console.append(line)
             log.write(line)
         proc.wait()
-        timer.cancel()
+        for timer in timers:
+            timer.cancel()
         if hung:
-            line = f"lab: no end after {timeout} s of host time, killed\n"
+            line = f"lab: no end after {hung[0]} s of host time, killed\n"
             console.append(line)
             log.write(line)
     if on_line:

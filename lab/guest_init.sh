@@ -28,6 +28,7 @@ mount -t tmpfs shm /dev/shm 2>/dev/null || {
 }
 mkdir /run/job /run/netns
 share -w job "$JOB" /run/job
+: >/run/job/started
 ip link set lo up
 leaks=/sys/kernel/debug/kmemleak # of a kernel that looks for them, at the end
 [ -e $leaks ] && echo scan=off >$leaks
