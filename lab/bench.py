@@ -20,30 +20,29 @@ from traffic import FRAME
 
 RESULTS = ROOT / "results" / "bench.json"
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
-CASES = {  # label: (rate bit/s, queues, frame bytes, load, short s, long s)
-    # load: bit/s in all; None: saturated; or in tins of that mode
-    **{f"saturated, {n} queues": (10e9, n, FRAME, None, 0.05, 4.05) for n in (2, 8, 40)},
-    "saturated, 256 queues": (10e9, 256, FRAME, None, 0.05, 1.55),
-    "saturated, 1024 queues": (10e9, 1024, FRAME, None, 0.05, 0.35),
+CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, short s, long s)
+    # load: bit/s in all, None: saturated. With options, in two tins.
+    **{f"saturated, {n} queues": (10e9, n, FRAME, None, "", 0.05, 4.05) for n in (2, 8, 40)},
+    "saturated, 256 queues": (10e9, 256, FRAME, None, "", 0.05, 1.55),
+    "saturated, 1024 queues": (10e9, 1024, FRAME, None, "", 0.05, 0.35),
     "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
-        (20e9, 40, 200, 12e9, 0.02, 0.52),
+        (20e9, 40, 200, 12e9, "", 0.02, 0.52),
     # the series keep the thresholds of tins over all queues, by claims of each
     "best effort and EF saturated, diffserv4, 40 queues":
-        (10e9, 40, FRAME, "diffserv4", 0.05, 4.05),
+        (10e9, 40, FRAME, None, "diffserv4", 0.05, 4.05),
 }
 
 
 def guest(spec):
     """One load for so many seconds, in one row. Runs in the guest."""
     hop = Hop(spec["queues"])
-    tins = isinstance(spec["load"], str)
-    install("cake_mq", spec["rate"], spec["queues"], spec["load"] if tins else "")
+    install("cake_mq", spec["rate"], spec["queues"], spec["options"])
     for q in range(spec["queues"]):
-        if spec["load"] and not tins:
+        if spec["load"]:
             hop.stream(q, mode="paced", rate=spec["load"] / spec["queues"],
                        size=spec["size"], start=q * 1e-7)
         else:
-            for tos in (0, EF) if tins else (0,):
+            for tos in (0, EF) if spec["options"] else (0,):
                 hop.stream(q, size=spec["size"], depth=16, tos=tos)
     hop.meter(spec["rate"])
     yield {"packets": hop.run(spec["seconds"])["packets"]}
@@ -52,9 +51,9 @@ def guest(spec):
 
 def cpu_time(which, hop, label, seconds):
     """(CPU seconds of the host, packets) of one boot."""
-    rate, queues, size, load, _, _ = CASES[label]
+    rate, queues, size, load, options, _, _ = CASES[label]
     spec = {"rate": rate, "queues": queues, "size": size, "load": load,
-            "seconds": seconds}
+            "options": options, "seconds": seconds}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     (row,), _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "bench", spec,
                             hop=hop, virtual=True,
@@ -69,7 +68,7 @@ def per_packet(kernels, label):
 
     kernels: {kernel: path of its hop module}.
     """
-    short, long = CASES[label][4:]
+    *_, short, long = CASES[label]
     best = {}
     for _ in range(ROUNDS):
         for which, hop in kernels.items():

@@ -102,6 +102,11 @@ def emulated(kernel):
     return os.path.basename(kernel) == os.path.basename(BZIMAGE)
 
 
+def unstarted(kernel, job):
+    """Whether QEMU runs a kernel that has not got as far as the job's command."""
+    return emulated(kernel) and not os.path.exists(os.path.join(job, "started"))
+
+
 def uml(kernel, mem, cpus, params):
     """The command that starts a UML kernel, with params and those that are its own."""
     args = [kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
@@ -138,7 +143,7 @@ def boot(kernel, *args, **more):
     wait for each other without end.
     """
     guest = once(kernel, *args, **more)
-    if guest and emulated(kernel) and not os.path.exists(os.path.join(guest.job, "started")):
+    if guest and unstarted(kernel, guest.job):
         say(f"{kernel} did not get as far as its command; booting it once more")
         guest = once(kernel, *args, **more)
     return guest
@@ -206,7 +211,7 @@ def once(
         os.killpg(proc.pid, 9)
 
     def kill_unstarted():
-        if emulated(kernel) and not os.path.exists(os.path.join(job, "started")):
+        if unstarted(kernel, job):
             kill(START)
 
     timers = threading.Timer(timeout, kill, (timeout,)), threading.Timer(START, kill_unstarted)

@@ -50,8 +50,8 @@ def suites(name):
     """tc-testing: what the series add, and what the base has for the same qdiscs."""
     got, guest = tdc.run_suites(FOLDER, "linux", name, [*tdc.NEAR, *tdc.added_suites()])
     guest.judge()
-    bad = [ident for cases in got.values() for ident, (verdict, _) in cases.items()
-           if verdict != "ok"]
+    bad = [ident for cases in got.values() for ident, (ended, _) in cases.items()
+           if ended != "ok"]
     if bad:
         raise Die(f"tdc cases fail in the kernel for coverage: {' '.join(bad)}")
 

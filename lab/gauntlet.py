@@ -199,9 +199,11 @@ class Lines:
 
 def sorted_races(which, races):
     """({sentence about a race of the series: times}, {pair of functions: times})."""
+    ours, others = collections.Counter(), collections.Counter()
+    if not races:
+        return ours, others
     lines = Lines(which)
     mine = added() if kernel.KERNELS[which].tree == "linux" else {}
-    ours, others = collections.Counter(), collections.Counter()
     for race in races:
         places = []
         for access in filter(None, race):
@@ -283,8 +285,7 @@ def operations(job, settings):
         job.gather(guest)
         say(f"{job.which}: {name}, {time.monotonic() - start:.0f} s: {bad or row}")
         if bad:
-            torture.save(f"{name} on {job.which}: {bad}",
-                         lines if at is None else lines[:at + 1])
+            torture.save(f"{name} on {job.which}: {bad}", torture.upto(lines, at))
             job.failed.append(f"{bad}; make gauntlet ON={job.which} JOBS=torture REPLAY="
                               f"{torture.FAILING} does it again")
             return

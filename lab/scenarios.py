@@ -352,9 +352,8 @@ SCENARIOS = {
     **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
        for n in (256, 1024)},
 }
-# In a guest whose timers come with the clock tick, every 10 ms
+# In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
-NO_HIGHRES = {"params": ("highres=off",)}
 
 
 def guest(spec):
@@ -595,7 +594,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
     names = [name for name in SCENARIOS if name not in SLOW_TIMERS]
     jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
             (load, ("load2", "cake_mq", names[2::3])),
-            (partial(load, **NO_HIGHRES), ("slow", "cake_mq", SLOW_TIMERS)),
+            (partial(load, params=("highres=off",)), ("slow", "cake_mq", SLOW_TIMERS)),
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
     if which != "base":

@@ -961,6 +961,11 @@ def attempt(kernel, lines, params=(), allowed=(), **more):
     return Attempt(bad, None, rows[-1] if rows else {}, guest)
 
 
+def upto(lines, at):
+    """The lines up to the one of an index; all if that is None."""
+    return lines if at is None else lines[:at + 1]
+
+
 def save(title, lines):
     """Write what REPLAY reads."""
     FAILING.write_text(f"# {title}\n" + "".join(f"{line}\n" for line in lines))
@@ -983,7 +988,7 @@ def shrink(kernel, title, lines):
             boots -= 1
             bad, at, *_ = attempt(kernel, less)
             if bad:
-                lines = less[:at + 1] if at is not None else less
+                lines = upto(less, at)
                 save(title, lines)
                 say(f"{len(lines)} operations still fail: {bad[:120]}")
             else:
@@ -1005,8 +1010,7 @@ def judge(kernel, name, lines, shrinking=True):
         return {**row, "seconds": round(took, 1)}
     print(f"FAIL  {name}: {bad}" + (f"; operation {at + 1}" if at is not None else ""),
           flush=True)
-    if at is not None:
-        lines = lines[:at + 1]
+    lines = upto(lines, at)
     if shrinking:
         lines = shrink(kernel, f"{name}: {bad}", lines)
         print(f"      {len(lines)} operations are enough, in {FAILING}:")
