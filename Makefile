@@ -31,7 +31,7 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB)/setup.py iproute2
 	@$(LAB)/kernel.py patched $(if $(COMPARE),base)
 
-demo: build ## loads that hurt, over 2 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
+demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
 	@$(LAB)/demo.py
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
@@ -75,7 +75,7 @@ check: tree ## what netdev asks of each patch and of the series, as one table [F
 	@$(LAB)/setup.py iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB)/check.py $(if $(FAST),--fast)
 
-test: ## everything: set-up, gates, KUnit, mutants, tdc, ynl, compat, demo; "N passed, N failed"
+test: ## everything but check, coverage, gauntlet and bench in full: "N passed, N failed"
 	@$(LAB)/test.py
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next

@@ -30,9 +30,11 @@ RESULTS = ROOT / "results" / "coverage.json"
 BOUND = 95  # %
 LOADS = {  # contender: scenarios
     "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
-                "sparse 1", "flood 60", "tins 4", "spread 2", "beside", "gso split",
-                "gso whole", "rate changes", "link flaps"),
-    "mq + tbf shared": ("80/20", "gso split", "rate changes"),
+                "sparse 1", "flood 60", "tins 4", "spread 2", "spread apart", "spread whole",
+                "beside", "gso split", "gso whole", "rate changes", "link flaps", "busy",
+                "ingress uneven", "ingress on/off"),
+    "mq + cake shared": ("modes",),
+    "mq + tbf shared": ("80/20", "gso split", "rate changes", "busy"),
 }
 
 

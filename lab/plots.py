@@ -437,7 +437,8 @@ def committed_text(rows):
 
 def cost_text(rows):
     """(title, question, set-up, what it shows, what it does not show)."""
-    ratios = {r["case"]: r["ratio"] for r in rows if "ns" in r}
+    costs = [r for r in rows if "ns" in r]
+    wakeups = [{which: f"{r['wakeups'][which]:.2f}" for which in r["wakeups"]} for r in costs]
     speeds = {r["label"]: r for r in rows if r.get("case") == SPEED}
     return (
         "Cost, and what a second CPU brings (`make bench`)",
@@ -446,9 +447,13 @@ def cost_text(rows):
         "Left: CPU time that the host spends on the same virtual load, kernels without "
         "debugging, runs in turn, the shortest of several. Middle and right: two real CPUs "
         "in real time, rounds of all contenders in turn, median and range.",
-        "Series against stock: " + ", ".join(f"{r:.2f} ({case})" for case, r in
-                                             ratios.items())
-        + ". Two senders against one: " + ", ".join(
+        "Series against stock: "
+        + ", ".join(f"{r['ratio']:.2f} ({r['case']})" for r in costs)
+        + ". Wake-ups by a timer per packet, in the same order: series "
+        + ", ".join(w["bench-patched"] for w in wakeups)
+        + ", stock " + ", ".join(w["bench-base"] for w in wakeups)
+        + ", which depends on how many timers of its queues happen to fire together. "
+        "Two senders against one: " + ", ".join(
             f"{label} {r['ratio']:.2f} ({r['ratios'][0]:.2f} to {r['ratios'][-1]:.2f})"
             for label, r in speeds.items()) + ".",
         "More than two CPUs: the dashed lines are a model, X(n) = n X(1) / (1 + c (n - 1)) "

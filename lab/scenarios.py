@@ -18,7 +18,7 @@ import tcp
 from boot import boot_script
 from common import ROOT, Die, guard, record_time, say
 from hop import NAME, Hop
-from traffic import FRAME, command, contender_lines, tc
+from traffic import FRAME, active_queues, command, contender_lines, tc
 
 COUNTER = "/sys/module/sch_rate_group/parameters/shared_writes"
 RESULTS = ROOT / "results" / "scenarios.json"
@@ -207,6 +207,22 @@ def flood(bed, flows):
             "small_passed": sum(s["packets"] for s in small) / flows}
 
 
+def after_flood(bed, flows=160_000):
+    """32 saturated queues; for a second, one of them has so many new one-packet flows as
+    well, more than its share: what it gets of that, and when its bulk goes on after it."""
+    rate, queues, begin, end = 1e9, 32, 0.3, 1.3
+    hop = bed.prepare(rate, queues)
+    bulk = [hop.stream(q) for q in range(queues)][0]
+    hop.stream(0, mode="paced", rate=flows * 64 * 8, size=64, flows="flood",
+               start=begin, stop=end)
+    hop.meter(rate, from_s=begin, bins_us=1000, stream=bulk)
+    got = hop.run(end + 1)
+    silent = list(itertools.takewhile(lambda sent: not sent, got["stream_bins"][1300:]))
+    return {"silent_s": len(silent) * got["bin_s"],
+            "share": got["queues"][0]["bps"] / (rate / queues),
+            "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+
+
 def tins(bed, queues, mode="diffserv4"):
     """Best effort and EF saturated on every queue; the part of best effort."""
     rate = 1e9
@@ -220,16 +236,21 @@ def tins(bed, queues, mode="diffserv4"):
     return {"best_effort": 100 * best / got["bytes"], "deviation": deviation(got, rate)}
 
 
-def spread(bed, count, rate=2350e6):
-    """Best effort saturated on four queues, EF on count of them: what EF gets, %."""
-    hop = bed.prepare(rate, 4, "diffserv4")
-    for q in range(4):
+def spread(bed, count, rate=2350e6, apart=False, size=FRAME, options=""):
+    """Best effort saturated on four queues, EF on count of them: what EF gets, %.
+
+    apart: best effort only on the queues without EF. size: of the packets of EF; longer
+    than a frame, they are to be segmented.
+    """
+    hop = bed.prepare(rate, 4, f"diffserv4 {options}")
+    for q in range(count if apart else 0, 4):
         hop.stream(q)
+    bulk = len(range(count if apart else 0, 4))
     for q in range(count):
-        hop.stream(q, tos=EF)
+        hop.stream(q, tos=EF, size=size, gso=1448 if size > FRAME else 0)
     hop.meter(rate, from_s=0.5)
     got = hop.run(1.5)
-    return {"ef": 100 * sum(s["bytes"] for s in got["streams"][4:]) / got["bytes"],
+    return {"ef": 100 * sum(s["bytes"] for s in got["streams"][bulk:]) / got["bytes"],
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
 
 
@@ -325,6 +346,58 @@ def stopped(bed, rate):
             "stops": got["stops"]}
 
 
+def busy(bed, count=5):
+    """So many of eight queues saturated: how many the statistics call active."""
+    hop = bed.prepare(1e9, 8)
+    for q in range(count):
+        hop.stream(q)
+    seen = []
+
+    def look():
+        time.sleep(0.1)
+        seen.append(active_queues(NAME))
+
+    other = threading.Thread(target=look)
+    other.start()
+    hop.run(0.2)
+    other.join()
+    return {"active": seen[0]}
+
+
+def modes(bed):
+    """Four saturated queues, each with tins of its own kind, which are 19 in all: more
+    than a group keeps."""
+    hop = bed.prepare(1e9, 4)
+    for q, mode in enumerate(("diffserv3", "diffserv4", "diffserv8", "precedence")):
+        tc(f"qdisc change dev {NAME} parent 1:{q + 1} cake {mode}")
+        for tos in (0, EF):
+            hop.stream(q, tos=tos)
+    hop.meter(1e9, from_s=0.5)
+    got = hop.run(1.5)
+    return {"deviation": deviation(got, 1e9), "excess": got["excess"]["bytes"]}
+
+
+UNRESPONSIVE = {  # the loads of four queues, for 1 Gbit/s
+    "even": [paced(375e6)] * 4,
+    "uneven": [paced(1e9), paced(3e8), paced(15e7), paced(5e7)],
+    "on/off": [paced(5e8, on=0.05, off=0.075, start=q * 1e-3) for q in range(4)],
+}
+
+
+def ingress(bed, load):
+    """What ingress mode lets pass of loads that take no notice of drops, % of the rate.
+
+    A drop costs as much as a packet, but never makes another one cost more than half as
+    much again; what it still owes is paid by time in which nothing is sent.
+    """
+    hop = bed.prepare(1e9, 4, "besteffort ingress memlimit 1mb")
+    for q, stream in enumerate(UNRESPONSIVE[load]):
+        hop.stream(q, **stream)
+    hop.meter(1e9, from_s=0.5)
+    got = hop.run(2.5)
+    return {"passed": got["bps"] / 1e9 * 100, "excess": got["excess"]["bytes"]}
+
+
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
@@ -338,20 +411,27 @@ SCENARIOS = {
     "frames": (frames, {}),
     **{f"sparse {r / 1e9:g}": (sparse, {"rate": r}) for r in (10e9, 1e9, 100e6)},
     **{f"flood {n // 1000}": (flood, {"flows": n}) for n in (20000, 60000, 500000)},
+    "after flood": (after_flood, {}),
     **{f"tins {n}": (tins, {"queues": n}) for n in (1, 2, 4, 40)},
     **{f"writes {n}": (saturated, {"rate": 10e9, "queues": n, "seconds": 0.4})
        for n in (4, 256)},
     **{f"spread {n}": (spread, {"count": n}) for n in (1, 2, 3, 4)},
+    "spread apart": (spread, {"count": 1, "apart": True}),
+    "spread whole": (spread, {"count": 1, "size": 64000, "options": "no-split-gso"}),
     "beside": (beside, {}),
+    "busy": (busy, {}),
+    "modes": (modes, {}),
     "gso split": (gso, {"options": "split-gso"}),
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
     "rate changes": (disturbed, {"what": "rate changes"}),
     "link flaps": (disturbed, {"what": "link flaps"}),
     "stopped": (stopped, {"rate": 1e9}),
+    **{f"ingress {load}": (ingress, {"load": load}) for load in UNRESPONSIVE},
     **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
        for n in (256, 1024)},
 }
+MODES = "modes"  # of members that are not configured together
 # In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
 
@@ -454,11 +534,15 @@ def build_rows():
             several(floods, "bulk_off", "{} k/s"), 5, form="{:.2f}"),
         Row("the same: p99 wait of the new flows, us",
             several(floods, "small_p99", "{} k/s"), None, 1e6, "{:.0f}"),
+        Row("a flood on one queue, 1 s: its bulk goes on after, ms",
+            {"160 k/s": ("after flood", "silent_s")}, 250, 1e3, "{:.0f}"),
         Row("diffserv4, best effort and EF saturated: off 75/25 by, %",
             several([f"tins {n}" for n in (1, 2, 4, 40)], "off", "number of queues: {}"), 2,
             form="{:.2f}"),
         Row("EF on some of 4 queues, best effort on all: EF gets, % (25)",
-            several([f"spread {n}" for n in (1, 2, 3, 4)], "ef_off", "on {}: off by"), 0.75,
+            {**several([f"spread {n}" for n in (1, 2, 3, 4)], "ef_off", "on {}: off by"),
+             "on 1 that has nothing else: off by": ("spread apart", "ef_off"),
+             "on 1, 64 KB GSO, not split: off by": ("spread whole", "ef_off")}, 0.75,
             form="{:.2f}"),
         Row("best effort on the queue of a greedy EF flow: p99 wait",
             {"us, with that at the next hop": ("beside", "p99_us"),
@@ -474,6 +558,12 @@ def build_rows():
             {"8 queues": ("rate changes", "excess")}, 16, **size),
         Row("after 30 times link down and up under load: off by, %",
             {"8 queues, 1 Gbit": ("link flaps", "deviation")}, 0.005),
+        Row("ingress mode, 1.5 Gbit that ignores drops: passes of 1 Gbit, %",
+            {"4 queues of the same load": ("ingress even", "passed"),
+             "4 queues, 1 Gbit on one": ("ingress uneven", "passed")}, (66.8, 83.5),
+            form="{:.1f}"),
+        Row("the same, 2 Gbit, 50 ms on and 75 off",
+            {"4 queues": ("ingress on/off", "passed")}, 39, form="{:.1f}", at_least=True),
         Row("timers of 10 ms instead of high resolution: off by, %",
             several([f"slow timers {n}" for n in (256, 1024)], "deviation",
                     "8 queues, 1 Gbit, {} packets each"), (10, 2.5), form="{:.1f}"),
@@ -484,6 +574,10 @@ def build_rows():
             {"8 queues, 1 Gbit": ("stopped", "deviation")}, None, form="{:.1f}"),
         Row("the same: the next hop has to queue, KB",
             {"8 queues, 1 Gbit": ("stopped", "excess")}, 160, **size),
+        Row("5 of 8 queues busy: active queues in the statistics, off by",
+            {"cake_mq, 1 Gbit": ("busy", "active_off"),
+             "mq + tbf shared, 1 Gbit": ("mq + tbf shared: busy", "active_off")}, 0,
+            form="{}"),
         Row("writes to the shared line, 10 Gbit saturated, k/s",
             {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
              "256 queues": ("writes 256", "writes")}, (210, 210, 830), 1e-3, "{:.0f}"),
@@ -510,13 +604,13 @@ def build_rows():
             {f"{label}, {kind.upper()}": (f"{name} {kind}", "of_root")
              for name, (label, _) in PRIORITY.items() for kind in ("tcp", "udp")},
             97, form="{:.1f}", at_least=True),
-        *(row for contender, few in ALSO.items() for row in (
+        *(row for contender, (cells, excess) in ALSO.items() for row in (
             Row(f"{contender}: off the rate by, %",
-                {"8 + 2 Gbit": (f"{contender}: 80/20", "deviation"),
-                 "40 saturated, 10 Gbit": (f"{contender}: saturated 10", "deviation")},
-                few["bounds"]),
+                {label: (f"{contender}: {name}", "deviation")
+                 for label, (name, _) in cells.items()},
+                tuple(bound for _, bound in cells.values())),
             Row("the same: 4 queues become 40, KB",
-                {"8 Gbit": (f"{contender}: switch 8", "excess")}, few["excess"], **size))),
+                {"8 Gbit": (f"{contender}: switch 8", "excess")}, excess, **size))),
     ]
 
 
@@ -526,13 +620,25 @@ PRIORITY = {  # scenario: (label, what of tcp.priority() it changes)
     # where CS5 is best effort
     "ef-3": ("EF, diffserv3", {"options": "diffserv3", "tos": EF}),
 }
-ALSO = {  # contenders that make up the same group by other means: bounds of some figures
-    "mq + cake shared": {"bounds": (0.01, 0.005), "excess": 8},
-    "mqprio + cake shared": {"bounds": (0.01, 0.005), "excess": 8},
-    "mq + tbf shared": {"bounds": (0.25, 0.25), "excess": 8 + 16},  # with its burst
+# Contenders that make up the same group by other means: by label, what they run that has a
+# deviation, and how far they may be off; how much the next hop may have to queue
+ALSO = {
+    "mq + cake shared": ({"8 + 2 Gbit": ("80/20", 0.01),
+                          "40 saturated, 10 Gbit": ("saturated 10", 0.005),
+                          "4 queues of 4 modes, 1 Gbit": (MODES, 0.01)}, 8),
+    "mqprio + cake shared": ({"8 + 2 Gbit": ("80/20", 0.01),
+                              "40 saturated, 10 Gbit": ("saturated 10", 0.005)}, 8),
+    "mq + tbf shared": ({"8 + 2 Gbit": ("80/20", 0.25),
+                         "40 saturated, 10 Gbit": ("saturated 10", 0.25)},
+                        8 + 16),  # with its burst
 }
-ALSO_RUN = ("80/20", "saturated 10", "switch 8")
 ROWS = build_rows()
+
+
+def also_run():
+    """{contender of ALSO: the scenarios of ROWS that are its own}."""
+    own = [name.split(": ") for row in ROWS for name, _ in row.cells.values() if ": " in name]
+    return {contender: [name for c, name in own if c == contender] for contender in ALSO}
 
 
 def tcp_cases():
@@ -591,15 +697,15 @@ def measure(which, patterns=(), on_row=None, everything=False):
                     lambda row: keep(next(rest), row), allowed=allowed)
 
     cases = tcp_cases()
-    names = [name for name in SCENARIOS if name not in SLOW_TIMERS]
+    names = [name for name in SCENARIOS if name not in (*SLOW_TIMERS, MODES)]
     jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
             (load, ("load2", "cake_mq", names[2::3])),
             (partial(load, params=("highres=off",)), ("slow", "cake_mq", SLOW_TIMERS)),
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
     if which != "base":
-        jobs += [(load, (f"also{number}", contender, names if everything else ALSO_RUN))
-                 for number, contender in enumerate(ALSO)
+        jobs += [(load, (f"also{number}", contender, names if everything else own))
+                 for number, (contender, own) in enumerate(also_run().items())
                  if which == "patched" or "tbf" not in contender]
     with ThreadPoolExecutor(2) as pool:
         for job in [pool.submit(function, *args) for function, args in jobs]:
@@ -626,6 +732,8 @@ def derive(figures):
             row["ef_off"] = row["ef"] - 25
         if f"root {name}" in figures:
             row["of_root"] = 100 * row["priority_bps"] / figures[f"root {name}"]["priority_bps"]
+        if bare == "busy":
+            row["active_off"] = (row["active"] or 0) - 5
         if bare == "fill" and "writes" in row:
             row["writes_per_packet"] = row["writes"] / row["packets"]
 
@@ -658,7 +766,7 @@ def also_table(figures):
         for label, own in zip(row.cells, row.bounds):
             for c in ALSO:
                 bound = own
-                if "tbf" in c:  # whose users were promised the rate, and no more
+                if "tbf" in c and own is not None:  # promised the rate, and no more
                     bound = 0.25 if row.cells[label][1] == "deviation" else None
                 if label in there and not row.good(label, bound, figures, f"{c}: "):
                     wrong.append(f"{c}: {row.title}, {label}: "
@@ -697,7 +805,7 @@ def compare():
 def main():
     """Measure the patched kernel, print the table, judge it."""
     results = stored()
-    count = len(SCENARIOS) + len(tcp_cases()) + len(ALSO) * len(ALSO_RUN)
+    count = len(SCENARIOS) + len(tcp_cases()) + sum(map(len, also_run().values()))
     done = []
 
     def progress(_name, _row, _seconds):

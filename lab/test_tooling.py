@@ -173,8 +173,9 @@ class Documents(unittest.TestCase):
     def test_coverage(self):
         """The README has the table of coverage."""
         figures = json.loads(coverage.RESULTS.read_text())["files"]
-        self.assertIn("\n".join(coverage.table(figures, coverage.explanations())),
-                      (common.ROOT / "README.md").read_text())
+        table = "\n".join(coverage.table(figures, coverage.explanations()))
+        self.assertTrue(table in (common.ROOT / "README.md").read_text(),
+                        f"put this into README.md:\n{table}")
 
 
     @unittest.skipUnless(check.TEXT.exists(), "no whole make check has been recorded yet")
@@ -183,8 +184,8 @@ class Documents(unittest.TestCase):
         results = json.loads(check.RESULTS.read_text())
         text = check.TEXT.read_text()
         self.assertEqual(text.splitlines(), check.table_lines(results))
-        self.assertIn(f"```\n{text}```\n", (common.ROOT / "README.md").read_text(),
-                      "run 'lab/check.py readme'")
+        self.assertTrue(f"```\n{text}```\n" in (common.ROOT / "README.md").read_text(),
+                        "run 'lab/check.py readme'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")

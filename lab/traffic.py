@@ -110,6 +110,12 @@ def tx_bytes(dev):
         return int(f.read())
 
 
+def active_queues(dev):
+    """The highest count of active queues in the statistics of its qdiscs, None if none."""
+    stats = json.loads(tc(f"-s -j qdisc show dev {dev}"))
+    return max((q["active_queues"] for q in stats if "active_queues" in q), default=None)
+
+
 class Device:
     """A dummy device d0 of which the first `queues` TX queues get traffic.
 
@@ -158,14 +164,8 @@ class Device:
         t0, b0 = time.monotonic_ns(), tx_bytes(self.name)
         time.sleep(seconds)
         t1, b1 = time.monotonic_ns(), tx_bytes(self.name)
-        active = self.active_queues()
+        active = active_queues(self.name)
         pktgen("pgctrl", "stop")
         sender.join()
         pktgen("kpktgend_0", "rem_device_all")
         return (b1 - b0) * 8e9 / (t1 - t0), active
-
-    def active_queues(self):
-        """The highest count of active queues in the statistics of the device."""
-        stats = json.loads(tc(f"-s -j qdisc show dev {self.name}"))
-        counts = [q["active_queues"] for q in stats if "active_queues" in q]
-        return max(counts, default=None)

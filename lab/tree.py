@@ -322,7 +322,8 @@ def base_line(one):
     """The cover letter's sentence about the base."""
     conf = base_conf()
     if one is KERNEL:
-        return f"Base: linux-stable v{conf['KERNEL_VERSION']} (blob ids in full, git am -3 works)"
+        return (f"Base: Linux {conf['KERNEL_VERSION']} as Debian packages it "
+                "(blob ids in full, git am -3 works)")
     return f"Base: iproute2 v{conf['IPROUTE2_VERSION']} (blob ids in full, git am -3 works)"
 
 

@@ -12,6 +12,7 @@
 /* The bounds that the shapers of a group keep, see DOC: rate group */
 #define RATE_GROUP_QUANTUM	12288U		/* bytes */
 #define RATE_GROUP_AHEAD	4096U		/* bytes */
+#define RATE_GROUP_OWED		8		/* turns */
 #define RATE_GROUP_SMALL	300U		/* bytes, of a packet */
 #define RATE_GROUP_BURST	1514U		/* bytes, what slack may give */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC)
@@ -161,7 +162,8 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 /* Has it sent within the last ms or so? For reports, needs no lock. */
 static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
 {
-	return (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->window) <= 4;
+	/* Negative if it has sent since the caller looked at the clock */
+	return (s64)((now >> RATE_GROUP_WINDOW) - READ_ONCE(m->window)) <= 4;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_H */

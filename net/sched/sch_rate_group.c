@@ -62,7 +62,8 @@
  *	The packet of a sparse flow need not wait for the turn of its member. It
  *	goes at once and its time is added to the tail. All that go ahead of
  *	their turn are limited by what is granted at that moment, and to a
- *	quarter of R.
+ *	quarter of R. What a backlog has sent like that is taken off its next
+ *	turns; when it owes RATE_GROUP_OWED of them, it has to wait for them.
  *
  * In any window of length t, the group sends no more than::
  *
@@ -509,6 +510,9 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	m->unpaid -= unpaid;
 	m->left = slot;
 	m->turn = !rate_group_granted(m, backlog);
+	/* It was enough for all there is, and is for what comes first later */
+	if (!exactly && m->left >= backlog)
+		m->unit = min(m->unit, backlog);
 	m->end = end;
 	m->own = end;
 	/* Before that comes what was paid earlier and is sent only now */
@@ -638,11 +642,15 @@ EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 {
 	struct rate_group *g = m->group;
+	s32 quantum = READ_ONCE(g->quantum);
 	u64 cost, limit, lead, start;
 	s64 ahead, slot, pay;
 
 	slot = atomic64_read(&g->tail) - now;
 	if (slot <= m->slack || (own && after(m->own, now)))
+		return false;
+	/* Or a flood of such packets would stop the rest for long after it */
+	if (!own && m->excess >= RATE_GROUP_OWED * quantum)
 		return false;
 
 	/* Within the time that is granted, no more than RATE_GROUP_AHEAD */
@@ -665,7 +673,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 		rate_group_end_slot(m, now);
 	}
 	if (own)
-		m->own = now + div_u64(lead * len, READ_ONCE(g->quantum));
+		m->own = now + div_u64(lead * len, quantum);
 	else
 		m->excess += len;
 
@@ -703,7 +711,7 @@ static void rate_group_measure(struct rate_group_member *m, u64 window)
  */
 u64 rate_group_share(const struct rate_group_member *m, u64 now)
 {
-	u64 windows = (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->measured);
+	s64 windows = (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->measured);
 
 	return windows < 2 * RATE_GROUP_MEASURE ? READ_ONCE(m->share) : 0;
 }

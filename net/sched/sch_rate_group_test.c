@@ -1110,10 +1110,9 @@ static void rgt_test_flood(struct kunit *test)
 		if (load.min > RATE_GROUP_SMALL)
 			allowance /= 2;
 		RGT_EXPECT(s, rgt_max(&s->ahead), LE, allowance, "at once");
-		if (!load.single)
-			extra = load.min > RATE_GROUP_SMALL ? 0 : sum / 4;
-		else
-			extra = part;
+		extra = RATE_GROUP_OWED * s->group.quantum_max;
+		if (load.single)
+			extra += part;
 		RGT_EXPECT(s, m->sent, LE, part + extra + RATE_GROUP_AHEAD,
 			   "flood");
 		for (j = 1; j < s->n; j++)
@@ -1121,6 +1120,62 @@ static void rgt_test_flood(struct kunit *test)
 				   "others");
 		rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
 	}
+}
+
+/* After a flood the rest has its turn again soon, however long it was */
+static void rgt_test_owed(struct kunit *test)
+{
+	static const struct rgt_load flood = {
+		.min = 64, .max = 64, .ahead = true,
+	};
+	struct rgt *s = rgt_new(test, RGT_GBIT, 32, &rgt_equal, 1, 1);
+	struct rgt_member *m = s->member;
+	u32 i;
+
+	for (i = 1; i < 1000; i *= 10) {
+		m->load = &flood;
+		rgt_fill_all(s);
+		rgt_run(s, i * NSEC_PER_MSEC);
+		m->load = &rgt_equal;
+		m->wait = 0;
+		rgt_run(s, 100 * NSEC_PER_MSEC);
+		RGT_EXPECT(s, m->wait, LE,
+			   rgt_ns(s, (RATE_GROUP_OWED + 2ULL) * s->n * RGT_MTU),
+			   "long after it");
+	}
+}
+
+/* A few bytes that were promised a turn have it, even if more arrive before it
+ * comes, and longer packets went before
+ */
+static void rgt_test_trickle(struct kunit *test)
+{
+	static const struct rgt_load small = { .min = 100, .max = 100 };
+	struct rgt *s = rgt_new(test, RGT_GBIT / 1000, 8, &rgt_equal, 1, 1);
+	u64 round = rgt_ns(s, 8 * RGT_MTU);
+	struct rgt_member *m = s->member;
+	u32 i, j;
+
+	rgt_fill_all(s);
+	rgt_drop(s, m);
+	for (i = 0; i < 10; i++) {
+		m->load = &rgt_equal;
+		rgt_add(s, m, 1);
+		rgt_run(s, 4 * round);
+		RGT_EXPECT(s, m->packets, EQ, 0, "one packet");
+
+		m->load = &small;
+		m->wait = 0;
+		for (j = 0; j < 12; j++) {
+			rgt_add(s, m, 1);
+			rgt_run(s, round / 4);
+		}
+		rgt_run(s, 4 * round);
+		RGT_EXPECT(s, m->packets, EQ, 0, "few bytes");
+		RGT_EXPECT(s, m->wait, LE, round + rgt_ns(s, 2 * RGT_MTU),
+			   "put off");
+	}
+	rgt_expect_exact(s, s->sent);
 }
 
 /* What always goes ahead never reserves anything, and pays nevertheless what it
@@ -1416,7 +1471,7 @@ static void rgt_test_share(struct kunit *test)
 {
 	struct rgt *s = rgt_new(test, RGT_GBIT, 4, &rgt_equal, 1, 1);
 	struct rate_group_member *part = &s->member->part;
-	u64 share;
+	u64 share, now;
 
 	RGT_EXPECT(s, rate_group_share(part, s->start + s->now), EQ, 0, "new");
 	rgt_fill_all(s);
@@ -1426,6 +1481,11 @@ static void rgt_test_share(struct kunit *test)
 	RGT_EXPECT(s, share, LE, RGT_GBIT / 4 * 101 / 100, "share");
 	RGT_EXPECT(s, rate_group_recent(part, s->start + s->now), EQ, true,
 		   "recent");
+	/* By somebody who looked at the clock before it sent the last packet */
+	now = s->start + s->now - NSEC_PER_MSEC;
+	RGT_EXPECT(s, rate_group_recent(part, now), EQ, true, "recent");
+	now = s->start + s->now - 150 * NSEC_PER_MSEC;
+	RGT_EXPECT(s, rate_group_share(part, now), EQ, share, "share");
 
 	rgt_drop(s, s->member);
 	rgt_run(s, 500 * NSEC_PER_MSEC);
@@ -1491,6 +1551,8 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_many),
 	KUNIT_CASE(rgt_test_ahead),
 	KUNIT_CASE(rgt_test_flood),
+	KUNIT_CASE(rgt_test_owed),
+	KUNIT_CASE(rgt_test_trickle),
 	KUNIT_CASE(rgt_test_cost),
 	KUNIT_CASE(rgt_test_tab),
 	KUNIT_CASE(rgt_test_extremes),
