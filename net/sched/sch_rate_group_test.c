@@ -1073,32 +1073,35 @@ static void rgt_test_ahead(struct kunit *test)
 	rgt_expect_exact(s, s->sent);
 }
 
-/* And no harm by the many: one that never has more than a packet, one that has
- * plenty of them, or all
+/* And no harm by the many: one that never has more than a packet, or half of
+ * them; one that has plenty, or all
  */
 static void rgt_test_flood(struct kunit *test)
 {
 	static const u32 lens[] = { 64, 300, 1514 };
+	static const u32 many[] = { 1, 10, 1, 20 };
 	struct rgt_load load;
 	struct rgt_member *m;
 	u64 part, sum, extra;
 	u32 i, j, allowance;
 	struct rgt *s;
 
-	for (i = 0; i < ARRAY_SIZE(lens) * 3; i++) {
+	for (i = 0; i < ARRAY_SIZE(lens) * 4; i++) {
 		load = (struct rgt_load){
-			.min = lens[i / 3], .max = lens[i / 3],
-			.burst = 1, .pause = 2000,
-			.ahead = true, .single = i % 3 == 0,
+			.min = lens[i / 4], .max = lens[i / 4],
+			.burst = 1, .pause = i % 4 == 1 ? 300000 : 2000,
+			.ahead = true, .single = i % 4 < 2,
 		};
 		s = rgt_new(test, RGT_GBIT, 20, &rgt_equal, 1, i);
-		for (j = 0; j < (i % 3 == 2 ? s->n : 1); j++)
-			s->member[j].load = &load;
 		rgt_fill_all(s);
 		m = s->member;
-		if (load.single) {
-			rgt_drop(s, m);
-			rgt_queue_arrival(s, m, 1);
+		for (j = 0; j < many[i % 4]; j++) {
+			m[j].load = &load;
+			rgt_fill(s, &m[j]);
+			if (load.single) {
+				rgt_drop(s, &m[j]);
+				rgt_queue_arrival(s, &m[j], 1);
+			}
 		}
 		rgt_run(s, 20 * NSEC_PER_MSEC);
 		s->ahead.max = 0;
@@ -1115,9 +1118,8 @@ static void rgt_test_flood(struct kunit *test)
 			extra += part;
 		RGT_EXPECT(s, m->sent, LE, part + extra + RATE_GROUP_AHEAD,
 			   "flood");
-		for (j = 1; j < s->n; j++)
-			RGT_EXPECT(s, s->member[j].sent * 10, GE, part * 7,
-				   "others");
+		for (j = load.single ? many[i % 4] : 1; j < s->n; j++)
+			RGT_EXPECT(s, m[j].sent * 10, GE, part * 7, "others");
 		rgt_expect(s, rgt_bound(s, true), rgt_bound(s, false));
 	}
 }
