@@ -445,10 +445,11 @@ def cost_text(rows):
         "What does a packet cost by the number of queues, and do senders get in each "
         "other's way?",
         "Left: CPU time that the host spends on the same virtual load, kernels without "
-        "debugging, runs in turn, the shortest of several. Middle and right: two real CPUs "
+        "debugging, runs in turn, medians. Middle and right: two real CPUs "
         "in real time, rounds of all contenders in turn, median and range.",
         "Series against stock: "
-        + ", ".join(f"{r['ratio']:.2f} ({r['case']})" for r in costs)
+        + ", ".join(f"{r['ratio']:.2f} ({r['case']}; {r['ratios'][0]:.2f} to "
+                    f"{r['ratios'][-1]:.2f})" for r in costs)
         + ". Wake-ups by a timer per packet, in the same order: series "
         + ", ".join(w["bench-patched"] for w in wakeups)
         + ", stock " + ", ".join(w["bench-base"] for w in wakeups)
