@@ -642,13 +642,14 @@ EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
 {
 	struct rate_group *g = m->group;
-	s32 quantum = READ_ONCE(g->quantum);
 	u64 cost, limit, lead, start;
 	s64 ahead, slot, pay;
+	s32 quantum;
 
 	slot = atomic64_read(&g->tail) - now;
 	if (slot <= m->slack || (own && after(m->own, now)))
 		return false;
+	quantum = READ_ONCE(g->quantum);
 	/* Or a flood of such packets would stop the rest for long after it */
 	if (!own && m->excess >= RATE_GROUP_OWED * quantum)
 		return false;
