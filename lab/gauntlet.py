@@ -264,8 +264,7 @@ def kunit(job, _):
 
 def halves(names):
     """The suites in two parts that take about as long."""
-    folder = BUILD / "linux/tools/testing/selftests/tc-testing" / tdc.QDISCS
-    size = {name: (folder / f"{name}.json").stat().st_size for name in names}
+    size = {name: tdc.suite_file("linux", name).stat().st_size for name in names}
     parts = [], []
     for name in sorted(names, key=size.get, reverse=True):
         min(parts, key=lambda part: sum(map(size.get, part))).append(name)

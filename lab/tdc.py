@@ -14,6 +14,7 @@ from common import BUILD, ROOT, Die, guard, say
 
 NEAR = ("cake", "cake_mq", "mq", "mqprio", "tbf")  # what the series changes
 BASE_SUITES = (*NEAR, "fq_codel", "htb")
+SELFTESTS = "tools/testing/selftests/tc-testing"
 QDISCS = "tc-tests/qdiscs"
 RECORD = ROOT / "results" / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
@@ -33,13 +34,15 @@ true
 """
 
 
+def suite_file(tree, suite):
+    """Where a tree has a suite."""
+    return BUILD / tree / SELFTESTS / QDISCS / f"{suite}.json"
+
+
 def added_suites():
     """Names of the suites that the series adds, from the patched tree."""
-    base, new = (
-        {p.stem for p in (BUILD / tree / "tools/testing/selftests/tc-testing" / QDISCS)
-         .glob("*.json")}
-        for tree in ("linux-base", "linux")
-    )
+    base, new = ({p.stem for p in (BUILD / tree / SELFTESTS / QDISCS).glob("*.json")}
+                 for tree in ("linux-base", "linux"))
     return sorted(new - base)
 
 
@@ -48,12 +51,11 @@ def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
 
     kernel: its folder. jobs: at the same time. more: as for boot().
     """
-    path = BUILD / tree / "tools/testing/selftests/tc-testing"
     files = " ".join(f"{QDISCS}/{suite}.json" for suite in suites)
     run = boot(
         image(kernel), name, COMMAND.format(files=files, jobs=jobs), timeout=timeout, **more,
         env={
-            "SUITE": path, "TC_LIB_DIR": BUILD / "iproute2/netem",
+            "SUITE": BUILD / tree / SELFTESTS, "TC_LIB_DIR": BUILD / "iproute2/netem",
             "PYTHONDONTWRITEBYTECODE": 1,
             "PATH": f"{BUILD}/venv/bin:{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
             "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -71,7 +73,7 @@ def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
     }
     outcome = {}
     for suite in suites:
-        with open(path / QDISCS / f"{suite}.json") as f:
+        with open(suite_file(tree, suite)) as f:
             outcome[suite] = {
                 case["id"]: verdicts.get(case["id"], ("missing", case["name"]))
                 for case in json.load(f)
