@@ -28,6 +28,7 @@
  * struct rate_group - what the shapers of one group share
  * @tail: when all that was granted will have been sent, ns
  * @ahead: how far the allowance for going ahead of one's turn is used up, ns
+ * @held: until when unused time is held for members that want another slot, ns
  * @window: end of the time that @lead and @frame are about, ns
  * @lead: longest time from now to @tail that a reservation found, ns
  * @frame: longest frame charged, bytes
@@ -39,13 +40,14 @@
  * @number: that the owner knows the group by
  * @members: how many there are; 0: the group is not in use
  *
- * The first five are written once per slot by whoever reserves it, and twice
- * for a packet that goes ahead of its turn; the others with RTNL held, and
- * @quantum once per window at most. Two cache lines.
+ * Two cache lines. The first is written once per slot by whoever reserves it,
+ * and twice for a packet that goes ahead of its turn; the second with RTNL
+ * held, and @quantum once per window at most.
  */
 struct rate_group {
 	atomic64_t	tail;
 	atomic64_t	ahead;
+	atomic64_t	held;
 	atomic64_t	window;
 	u32		lead;
 	u32		frame;
@@ -78,7 +80,7 @@ struct rate_group {
  * @stood: how long the member has waited for its turns, ns
  * @left: bytes that may still go in this slot; negative: too many went
  * @unpaid: bytes sent ahead of any reservation; negative: paid for, not sent
- * @unpaid_since: when the first of them went, ns
+ * @unpaid_since: what was not used before that does not pay for them, ns
  * @window: number of the current window of recent traffic
  * @bytes: sent in that window
  * @measured: number of the window in which @share was measured
@@ -89,9 +91,11 @@ struct rate_group {
  * @own: until when the share of the member is used up, ns
  * @excess: bytes sent beyond the member's share and not yet made up for
  * @frame: longest frame since the last reservation, bytes
- * @unit: longest frame before that, no more than a quantum, bytes
+ * @unit: longest frame before that, no more than a quantum, or than there was
+ *	to send, bytes
  * @lent: time that turns without a slot took, ns
  * @turn: @next is a turn that only brings a reservation
+ * @holds: it wanted another slot after the last, and has set @held to its end
  *
  * Protected by the lock of the shaper that it is part of. Its owner may set
  * @late and @burst before rate_group_update().
@@ -127,6 +131,7 @@ struct rate_group_member {
 	u32			unit;
 	u32			lent;
 	bool			turn;
+	bool			holds;
 };
 
 struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
@@ -143,7 +148,7 @@ bool rate_group_may_send(const struct rate_group_member *m, u64 now,
 			 u32 backlog);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u64 *when);
-bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes,
+bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes, bool more,
 		     u64 *when);
 bool rate_group_granted(const struct rate_group_member *m, u32 backlog);
 void rate_group_count(struct rate_group_member *m, u32 len);
@@ -151,8 +156,16 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_idle(struct rate_group_member *m, u64 now);
 
-/* The clock of a shaper that stands still while it waits for its turn: time as
- * the member would see it if the rate of the group were its own.
+/**
+ * rate_group_clock - time as a member would see it with the rate for itself
+ * @m: the member
+ * @now: time, ns
+ *
+ * For schedules below the shaper: a clock that stands still while siblings
+ * have their turns.
+ *
+ * Context: lock of the member held.
+ * Return: time, ns.
  */
 static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 {

@@ -54,8 +54,8 @@
  *	the block any more; enqueue and dequeue may, in sections that began
  *	before, until a grace period has passed. Reset and destroy follow, but
  *	not at once if somebody holds a reference: until then @sch may be
- *	dumped, changed, and even attached and assigned again, though not before
- *	that grace period is over. Siblings may be sending.
+ *	dumped, changed, and even attached and assigned again, though not while
+ *	such a section goes on. Siblings may be sending.
  *
  * Every child whose kind sets shared_size joins the block of its parent.
  * Whether it makes use of it is its own matter, so an option that decides on

@@ -40,8 +40,9 @@
  *	A backlog may make up for unused time, but not for more than the
  *	horizon: the longest of 1 ms, two frames at R, and twice the resolution
  *	of timers. So a late timer costs no rate, and a TX queue that was
- *	stopped does not end in a burst of all that it missed. The owner of a
- *	member may set it higher.
+ *	stopped does not end in a burst of all that it missed. What it missed
+ *	stays there for it when others come while nobody sends. The owner of a
+ *	member may set the horizon higher.
  *
  * Bursts
  *	If the owner allows a burst, a backlog that begins may make up for as
@@ -200,6 +201,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now)
 		new = old && rate ? rescale(tail, now, old, rate) : now;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
 	atomic64_set(&g->ahead, now);
+	atomic64_set(&g->held, now);
 	atomic64_set(&g->window, now);
 	g->rate = rate;
 	g->changed = now;
@@ -297,11 +299,29 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 				       later(tail - ns, now)));
 }
 
-/* Too much, to be paid for, or too little, which was: the slot ends here */
+/* A member that wants another slot may be late to ask for it. Unused time is
+ * held for it: whoever comes in between pays from where the tail is, instead of
+ * from when it came, but is paced from then on all the same. One time for all
+ * that hold some will do, as they ask again soon.
+ */
+static void rate_group_hold(struct rate_group_member *m, u64 now, bool more)
+{
+	atomic64_t *held = &m->group->held;
+
+	if (more)
+		atomic64_set(held, m->end + m->horizon);
+	else if (m->holds && atomic64_read(held) == m->end + m->horizon)
+		atomic64_set(held, now);
+	m->holds = more;
+}
+
+/* Too much, to be paid for, or too little, which was: the slot ends here. What
+ * was too much has a claim to unused time like the slot that would be next.
+ */
 static void rate_group_end_slot(struct rate_group_member *m, u64 now)
 {
 	if (m->left < 0 && m->unpaid <= 0)
-		m->unpaid_since = now;
+		m->unpaid_since = now - m->horizon;
 	m->unpaid -= m->left;
 	m->left = 0;
 }
@@ -322,6 +342,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	s64 excess;
 	u64 wait;
 
+	rate_group_hold(m, now, false);
 	if (!m->left && !m->turn)
 		return;
 
@@ -456,10 +477,11 @@ static u32 rate_group_slot(struct rate_group_member *m, s32 quantum)
  * may be lost or stale.
  */
 static void rate_group_reserve(struct rate_group_member *m, u64 now,
-			       u32 backlog, u32 exactly)
+			       u32 backlog, u32 exactly, bool more)
 {
 	struct rate_group *g = m->group;
 	u32 quantum = READ_ONCE(g->quantum);
+	bool held = after(atomic64_read(&g->held), now);
 	s64 tail = atomic64_read(&g->tail);
 	u64 start, end, base, frac, ns;
 	s64 unpaid, back;
@@ -483,19 +505,24 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 		m->excess = 0;
 
 	slot = exactly ?: min(rate_group_slot(m, quantum), backlog);
+	more |= slot < backlog;
+	if (!more)
+		rate_group_hold(m, now, false);
 	frac = m->frac;
 	do {
 		m->frac = frac;
 		start = tail;
 		unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
 		if (unpaid > 0) {
-			start = later(start, m->unpaid_since) +
-				to_ns_exact(m, unpaid);
+			if (!held)
+				start = later(start, m->unpaid_since);
+			start += to_ns_exact(m, unpaid);
 			ns = to_ns_exact(m, slot);
 		} else {
 			ns = to_ns_exact(m, slot + unpaid);
 		}
-		start = later(start, m->since);
+		if (!held)
+			start = later(start, m->since);
 		start = later(start, now - m->horizon);
 		back = min_t(u64, ns, m->lent);
 		end = start + ns - back;
@@ -514,6 +541,8 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (!exactly && m->left >= backlog)
 		m->unit = min(m->unit, backlog);
 	m->end = end;
+	if (more)
+		rate_group_hold(m, now, true);
 	m->own = end;
 	/* Before that comes what was paid earlier and is sent only now */
 	start = end - to_ns(m, slot);
@@ -572,7 +601,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		/* In debt: it must wait for this turn, too, to come */
 		if (m->turn && after(m->next, now + m->slack))
 			break;
-		rate_group_reserve(m, now, backlog, 0);
+		rate_group_reserve(m, now, backlog, 0, false);
 	}
 
 	*when = m->next;
@@ -582,9 +611,10 @@ EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_take - reserve a slot of a given length
- * @m: the member, which has nothing left of its last slot
+ * @m: the member, which has nothing granted
  * @now: time, ns
  * @bytes: length of the slot: a packet at least, or all of the backlog
+ * @more: there is more to send than that
  * @when: set to the time at which the slot starts, ns
  *
  * For members that are entitled to more, or less, than a quantum in each
@@ -596,10 +626,10 @@ EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
  * Return: true if the member has to wait until @when, false if the next packet
  * may go at once.
  */
-bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes,
+bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes, bool more,
 		     u64 *when)
 {
-	rate_group_reserve(m, now, bytes, bytes);
+	rate_group_reserve(m, now, bytes, bytes, more);
 
 	*when = m->next;
 	return after(m->next, now + m->slack);
@@ -743,7 +773,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 	/* Outside its slot? */
 	if (m->left <= 0 || after(m->next, now + m->slack)) {
 		if (m->unpaid <= 0)
-			m->unpaid_since = now;
+			m->unpaid_since = now - m->backdate;
 		m->unpaid += len;
 		return;
 	}

@@ -273,7 +273,7 @@ static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
 	}
 	if (m->load->take && !rate_group_granted(part, m->backlog)) {
 		if (!rate_group_take(part, now, min(m->load->take, m->backlog),
-				     &when))
+				     m->load->take < m->backlog, &when))
 			return false;
 	} else if (!rate_group_wait(part, now, m->backlog, &when)) {
 		return false;
@@ -970,47 +970,104 @@ static void rgt_test_race(struct kunit *test)
 	RGT_EXPECT(s, rgt_max(&s->excess), LE, bound, "too much");
 }
 
-/* There is no catching up with what was before, except for a late timer */
+/* There is no catching up with what was before */
 static void rgt_test_idle(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, RGT_GBIT, 8, &rgt_equal, 1, 1);
-	u64 bound = RGT_MTU + rgt_slack(s), ns;
+	static const u64 pause[] = { RATE_GROUP_HORIZON / 2, 10000000000ULL };
+	struct rgt *s;
+	u32 i, j, n;
+
+	for (i = 0; i < ARRAY_SIZE(pause) * 4; i++) {
+		s = rgt_new(test, RGT_GBIT, 8, &rgt_equal, 1, i);
+		if (i & 1) {
+			rgt_fill_all(s);
+			rgt_run(s, 10 * NSEC_PER_MSEC);
+			for (j = 0; j < s->n; j++)
+				rgt_drop(s, &s->member[j]);
+		} else {
+			for (j = 0; j < s->n; j++)
+				rgt_add(s, &s->member[j], 100);
+			rgt_run(s, rgt_ns(s, s->n * 100 * RGT_MTU));
+			RGT_EXPECT(s, s->busy, EQ, 0, "busy");
+		}
+		rgt_run(s, pause[i / 4]);
+		s->excess.max = 0;
+		n = i & 2 ? s->n : 1;
+		for (j = 0; j < n; j++)
+			rgt_fill(s, &s->member[j]);
+		rgt_run(s, 10 * NSEC_PER_MSEC);
+		/* But for what each has kept of a slot */
+		rgt_expect(s, (n + 1) * RGT_MTU + rgt_slack(s), U64_MAX);
+	}
+}
+
+/* Except for a late timer, whatever the length of frames */
+static void rgt_test_held_up(struct kunit *test)
+{
+	static const struct rgt_load *load[] = {
+		&rgt_equal, &rgt_any, &rgt_jumbo, &rgt_gso
+	};
 	struct rgt_member *m;
-	u32 i;
+	u64 bound, ns;
+	struct rgt *s;
+	u32 i, j, len;
 
-	rgt_fill_all(s);
-	rgt_run(s, 10 * NSEC_PER_MSEC);
-	for (i = 0; i < s->n; i++)
-		rgt_drop(s, &s->member[i]);
-	rgt_run(s, 10ULL * NSEC_PER_SEC);
-	s->excess.max = 0;
-	rgt_fill(s, s->member);
-	rgt_run(s, 10 * NSEC_PER_MSEC);
-	rgt_expect(s, bound + RGT_MTU, U64_MAX);
-
-	/* Held up for less than the horizon: nothing is lost */
-	s = rgt_new(test, RGT_GBIT, 1, &rgt_equal, 1, 2);
-	m = s->member;
-	rgt_fill(s, m);
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < ARRAY_SIZE(load); i++) {
+		s = rgt_new(test, RGT_GBIT, 1, load[i], 1, i);
+		len = rgt_longest(load[i]);
+		bound = len + rgt_slack(s);
+		m = s->member;
+		rgt_fill(s, m);
+		for (j = 0; j < 100; j++) {
+			rgt_run(s, 5 * NSEC_PER_MSEC);
+			m->stopped = s->now + RATE_GROUP_HORIZON * 4 / 5;
+			rgt_queue(s, m);
+		}
 		rgt_run(s, 5 * NSEC_PER_MSEC);
-		m->stopped = s->now + RATE_GROUP_HORIZON * 4 / 5;
-		rgt_queue(s, m);
-	}
-	rgt_run(s, 5 * NSEC_PER_MSEC);
-	RGT_EXPECT(s, abs_diff(s->sent, rgt_bytes(s->rate, s->now)), LE,
-		   bound + RGT_MTU, "late");
+		RGT_EXPECT(s, abs_diff(s->sent, rgt_bytes(s->rate, s->now)), LE,
+			   bound + len, "late");
 
-	/* And for more: no burst of all of that */
-	for (i = 0; i < 10; i++) {
-		m->stopped = s->now + 10 * NSEC_PER_MSEC;
-		rgt_queue(s, m);
-		rgt_run(s, 15 * NSEC_PER_MSEC);
+		/* And for more: no burst of all of that */
+		for (j = 0; j < 10; j++) {
+			m->stopped = s->now + 10 * NSEC_PER_MSEC;
+			rgt_queue(s, m);
+			rgt_run(s, 15 * NSEC_PER_MSEC);
+		}
+		ns = s->now - 10 * (10 * NSEC_PER_MSEC - RATE_GROUP_HORIZON);
+		RGT_EXPECT(s, abs_diff(s->sent, rgt_bytes(s->rate, ns)), LE,
+			   bound + 10 * (RATE_GROUP_QUANTUM + len), "stopped");
+		rgt_expect(s, bound + rgt_horizon(s) + RATE_GROUP_QUANTUM,
+			   U64_MAX);
 	}
-	ns = s->now - 10 * (10 * NSEC_PER_MSEC - RATE_GROUP_HORIZON);
-	RGT_EXPECT(s, abs_diff(s->sent, rgt_bytes(s->rate, ns)), LE,
-		   bound + 10 * (RATE_GROUP_QUANTUM + RGT_MTU), "stopped");
-	rgt_expect(s, bound + rgt_horizon(s) + RATE_GROUP_QUANTUM, U64_MAX);
+}
+
+/* Nor is it lost to light members that come while it is late */
+static void rgt_test_mice(struct kunit *test)
+{
+	static const struct rgt_load mice = {
+		.min = 300, .max = 300, .burst = 1, .pause = 400000,
+	};
+	static const struct rgt_load big[] = {
+		{ .min = 1514, .max = 1514, .late = 800000 },
+		{ .min = 64, .max = 1514, .late = 800000 },
+		{ .len = { 300, 1514, 9000 }, .late = 800000 },
+		{ .min = 1514, .max = 1514, .late = 800000, .take = 20000 },
+	};
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(big) * 2; i++) {
+		s = rgt_new(test, i % 2 ? 10 * RGT_GBIT : RGT_GBIT, 40, &mice,
+			    1, i);
+		s->member->load = &big[i / 2];
+		rgt_fill(s, s->member);
+		for (j = 1; j < s->n; j++)
+			rgt_queue_arrival(s, &s->member[j], j * 1000);
+		rgt_run(s, 100 * NSEC_PER_MSEC);
+		RGT_EXPECT(s, s->sent * 1000, GE,
+			   rgt_bytes(s->rate, s->now) * 985, "lost");
+		rgt_expect(s, rgt_bound(s, true), U64_MAX);
+	}
 }
 
 /* CPUs disagree about the time: that is sent early or late, and no more */
@@ -1424,50 +1481,93 @@ static void rgt_test_count(struct kunit *test)
 /* One token bucket for all: what the group did not use may go at once */
 static void rgt_test_burst(struct kunit *test)
 {
-	static const struct rgt_load load = {
-		.min = 1514, .max = 1514, .credit = 100 * 1514,
+	static const struct rgt_load load[] = {
+		{ .min = 1514, .max = 1514, .credit = 100 * 1514 },
+		{ .min = 64, .max = 1514, .credit = 100 * 1514 },
+		{ .len = { 300, 1514, 9000 }, .credit = 100 * 1514 },
 	};
-	u64 bound, burst = load.credit;
+	u64 bound, burst = load->credit;
+	u32 i, j, k, len;
 	struct rgt *s;
-	u32 i, j;
 
-	for (i = 1; i <= 20; i += 19) {
-		s = rgt_new(test, RGT_GBIT, i, &load, 1, i);
+	for (i = 0; i < ARRAY_SIZE(load) * 2; i++) {
+		s = rgt_new(test, RGT_GBIT, i % 2 ? 20 : 1, &load[i / 2], 1, i);
+		len = rgt_longest(&load[i / 2]);
 		for (j = 0; j < 10; j++) {
 			rgt_run(s, 10 * NSEC_PER_MSEC);
 			s->excess.max = 0;
 			rgt_fill_all(s);
 			rgt_run_anew(s, NSEC_PER_USEC);
 			/* What is kept of slots whose backlog vanished */
-			bound = rgt_bound(s, true) + i * RGT_MTU;
-			RGT_EXPECT(s, s->sent, GE, burst - RGT_MTU, "burst");
+			bound = rgt_bound(s, true) + s->n * RGT_MTU;
+			RGT_EXPECT(s, s->sent, GE, burst - len, "burst");
 			RGT_EXPECT(s, s->sent, LE, burst + bound, "burst");
 			rgt_run(s, 10 * NSEC_PER_MSEC);
 			rgt_expect(s, burst + bound, bound);
-			while (s->busy)
-				rgt_drop(s, &s->member[s->busy - 1]);
+			for (k = 0; k < s->n; k++)
+				rgt_drop(s, &s->member[k]);
 		}
+	}
+}
+
+/* And a packet takes its length of it, also if it went on the tab, or cost more
+ * than was reserved for it
+ */
+static void rgt_test_bucket(struct kunit *test)
+{
+	static const struct rgt_load load[] = {
+		{ .min = 1514, .max = 1514, .credit = 100 * 1514 },
+		{ .min = 200, .max = 200, .credit = 100 * 1514,
+		  .overhead = 24 },
+		{ .min = 64, .max = 1514, .credit = 100 * 1514, .atm = true },
+	};
+	u64 burst = load->credit, bound, ns;
+	struct rgt *s;
+	u32 i, j;
+
+	/* At 10 to 90 % of the rate the bucket is full, but for a packet */
+	for (i = 0; i < ARRAY_SIZE(load) * 9; i++) {
+		s = rgt_new(test, RGT_GBIT, 1, &load[i / 9], 1, i);
+		bound = rgt_bound(s, true);
+		ns = rgt_ns(s, rgt_dearest(&load[i / 9]));
+		ns = div_u64(ns * 10, i % 9 + 1);
+		rgt_run(s, 10 * NSEC_PER_MSEC);
+		for (j = 0; j < 1000; j++) {
+			rgt_add(s, s->member, 1);
+			rgt_run(s, ns);
+		}
+		rgt_fill(s, s->member);
+		rgt_run_anew(s, NSEC_PER_USEC);
+		RGT_EXPECT(s, s->sent + 2 * RGT_MTU, GE, burst, "burst");
+		RGT_EXPECT(s, s->sent, LE, burst + bound, "burst");
 	}
 }
 
 /* A member that waits for something else does not lose its time */
 static void rgt_test_late(struct kunit *test)
 {
-	static const struct rgt_load load = {
-		.min = 1514, .max = 1514, .patience = 64 * 1514,
+	static const struct rgt_load load[] = {
+		{ .min = 1514, .max = 1514, .patience = 64 * 1514 },
+		{ .min = 64, .max = 1514, .patience = 64 * 1514 },
+		{ .len = { 300, 1514, 9000 }, .patience = 64 * 1514 },
 	};
-	struct rgt *s = rgt_new(test, RGT_GBIT / 100, 1, &load, 1, 1);
-	struct rgt_member *m = s->member;
-	u32 i;
+	struct rgt_member *m;
+	u32 i, j, len;
+	struct rgt *s;
 
-	rgt_fill(s, m);
-	for (i = 0; i < 20; i++) {
-		m->stopped = s->now + rgt_ns(s, 50 * RGT_MTU);
-		rgt_queue(s, m);
-		rgt_run(s, rgt_ns(s, 100 * RGT_MTU));
+	for (i = 0; i < ARRAY_SIZE(load); i++) {
+		s = rgt_new(test, RGT_GBIT / 100, 1, &load[i], 1, i);
+		len = rgt_longest(&load[i]);
+		m = s->member;
+		rgt_fill(s, m);
+		for (j = 0; j < 20; j++) {
+			m->stopped = s->now + rgt_ns(s, 50 * RGT_MTU);
+			rgt_queue(s, m);
+			rgt_run(s, rgt_ns(s, 100 * RGT_MTU));
+		}
+		RGT_EXPECT(s, s->sent + 2 * len, GE, 2000ULL * RGT_MTU, "lost");
+		RGT_EXPECT(s, s->sent, LE, 2000ULL * RGT_MTU + 2 * len, "won");
 	}
-	RGT_EXPECT(s, s->sent, GE, 1998ULL * RGT_MTU, "lost");
-	RGT_EXPECT(s, s->sent, LE, 2002ULL * RGT_MTU, "won");
 }
 
 /* What a user is told about who has how much of the rate */
@@ -1551,6 +1651,8 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_rates),
 	KUNIT_CASE(rgt_test_race),
 	KUNIT_CASE(rgt_test_idle),
+	KUNIT_CASE(rgt_test_held_up),
+	KUNIT_CASE(rgt_test_mice),
 	KUNIT_CASE(rgt_test_skew),
 	KUNIT_CASE(rgt_test_many),
 	KUNIT_CASE(rgt_test_ahead),
@@ -1564,6 +1666,7 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_take),
 	KUNIT_CASE(rgt_test_count),
 	KUNIT_CASE(rgt_test_burst),
+	KUNIT_CASE(rgt_test_bucket),
 	KUNIT_CASE(rgt_test_late),
 	KUNIT_CASE(rgt_test_share),
 	{}
