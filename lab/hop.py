@@ -121,7 +121,8 @@ class Hop:
         qdisc to the device and total is that with the wait at the next hop:
         {"mean", "max", "p1", "p10", "p50", "p90", "p99", "p99.9"}, within 2 %.
         bin_s, and bins and stream_bins: bytes of each bin, from the start of
-        the run.
+        the run. host_s: CPU time in seconds that the host spent on the run, with
+        its beginning and end; 0 where that is not known, as in QEMU.
         """
         self._command("run", {"ns": _ns(seconds)})
         self._flush()
@@ -172,7 +173,7 @@ def _result(raw):
         "seconds": seconds, **rates(raw["packets"], raw["bytes"]), "rate_bps": raw["rate"] * 8,
         "first_s": raw["first"] / 1e9, "last_s": raw["last"] / 1e9,
         "excess": level("excess"), "shortage": level("shortage"),
-        "stalls": raw["stalls"], "stops": raw["stops"],
+        "stalls": raw["stalls"], "stops": raw["stops"], "host_s": raw["host_ns"] / 1e9,
         "queues": [rates(*queue) for queue in raw["queues"]],
         "streams": [stream(one) for one in raw["streams"]],
         "bin_s": raw["bin_ns"] / 1e9,

@@ -217,7 +217,8 @@ def after_flood(bed, flows=160_000):
                start=begin, stop=end)
     hop.meter(rate, from_s=begin, bins_us=1000, stream=bulk)
     got = hop.run(end + 1)
-    silent = list(itertools.takewhile(lambda sent: not sent, got["stream_bins"][1300:]))
+    after = got["stream_bins"][round(end / got["bin_s"]):]
+    silent = list(itertools.takewhile(lambda sent: not sent, after))
     return {"silent_s": len(silent) * got["bin_s"],
             "share": got["queues"][0]["bps"] / (rate / queues),
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
@@ -243,14 +244,14 @@ def spread(bed, count, rate=2350e6, apart=False, size=FRAME, options=""):
     than a frame, they are to be segmented.
     """
     hop = bed.prepare(rate, 4, f"diffserv4 {options}")
-    for q in range(count if apart else 0, 4):
+    bulk = range(count if apart else 0, 4)
+    for q in bulk:
         hop.stream(q)
-    bulk = len(range(count if apart else 0, 4))
     for q in range(count):
         hop.stream(q, tos=EF, size=size, gso=1448 if size > FRAME else 0)
     hop.meter(rate, from_s=0.5)
     got = hop.run(1.5)
-    return {"ef": 100 * sum(s["bytes"] for s in got["streams"][bulk:]) / got["bytes"],
+    return {"ef": 100 * sum(s["bytes"] for s in got["streams"][len(bulk):]) / got["bytes"],
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
 
 
@@ -361,7 +362,7 @@ def busy(bed, count=5):
     other.start()
     hop.run(0.2)
     other.join()
-    return {"active": seen[0]}
+    return {"active": seen[0], "active_off": (seen[0] or 0) - count}
 
 
 def modes(bed):
@@ -431,7 +432,8 @@ SCENARIOS = {
     **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
        for n in (256, 1024)},
 }
-MODES = "modes"  # of members that are not configured together
+MODES = "modes"  # of members that are not configured together, as those of cake_mq are
+CAKE_MQ = [name for name in SCENARIOS if name != MODES]
 # In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
 
@@ -697,7 +699,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
                     lambda row: keep(next(rest), row), allowed=allowed)
 
     cases = tcp_cases()
-    names = [name for name in SCENARIOS if name not in (*SLOW_TIMERS, MODES)]
+    names = [name for name in CAKE_MQ if name not in SLOW_TIMERS]
     jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
             (load, ("load2", "cake_mq", names[2::3])),
             (partial(load, params=("highres=off",)), ("slow", "cake_mq", SLOW_TIMERS)),
@@ -732,8 +734,6 @@ def derive(figures):
             row["ef_off"] = row["ef"] - 25
         if f"root {name}" in figures:
             row["of_root"] = 100 * row["priority_bps"] / figures[f"root {name}"]["priority_bps"]
-        if bare == "busy":
-            row["active_off"] = (row["active"] or 0) - 5
         if bare == "fill" and "writes" in row:
             row["writes_per_packet"] = row["writes"] / row["packets"]
 
@@ -805,7 +805,7 @@ def compare():
 def main():
     """Measure the patched kernel, print the table, judge it."""
     results = stored()
-    count = len(SCENARIOS) + len(tcp_cases()) + sum(map(len, also_run().values()))
+    count = len(CAKE_MQ) + len(tcp_cases()) + sum(map(len, also_run().values()))
     done = []
 
     def progress(_name, _row, _seconds):

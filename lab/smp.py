@@ -3,9 +3,10 @@
 The first table loads a group from two CPUs while transmits stall for 1 ms at
 random, TX queues stop, and the rate changes under the load. The figure is the
 largest excess over R x t of any window, measured at the device, beside the bound
-that net/sched/sch_rate_group.c states. The second counts what is written to the
-shared cache line, and how far two CPUs get beyond one. Timings of the second
-table mean something on an otherwise idle machine only. Writes results/smp.json.
+that net/sched/sch_rate_group.c states; and how much of the rate is used, which late
+timers must not reduce. The second counts what is written to the shared cache line, and
+how far two CPUs get beyond one. Timings of the second table mean something on an
+otherwise idle machine only. Writes results/smp.json.
 
 A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
 with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
@@ -30,17 +31,21 @@ HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
 
-BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes)
-    "1 Gbit, 2 queues": (1e9, 2, {}, False),
-    "1 Gbit, 8 queues, 1 ms stalls": (1e9, 8, {"stall": 200, "stall_s": 1e-3}, False),
+BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes, packets/s of each mouse)
+    # All queues are saturated with full-size frames; with mice only the first one is,
+    # with frames of two lengths.
+    "1 Gbit, 2 queues": (1e9, 2, {}, False, 0),
+    "1 Gbit, one busy queue and 7 of 5000 packets/s": (1e9, 8, {}, False, 5000),
+    "1 Gbit, 8 queues, 1 ms stalls": (1e9, 8, {"stall": 200, "stall_s": 1e-3}, False, 0),
     "1 Gbit, 8 queues, stopped for 5 ms":
-        (1e9, 8, {"stopq": 200, "stopq_s": 5e-3}, False),
+        (1e9, 8, {"stopq": 200, "stopq_s": 5e-3}, False, 0),
     "1 Gbit, 40 queues, stalls and stops":
-        (1e9, 40, {"stall": 300, "stall_s": 1e-3, "stopq": 300, "stopq_s": 5e-3}, False),
+        (1e9, 40, {"stall": 300, "stall_s": 1e-3, "stopq": 300, "stopq_s": 5e-3}, False, 0),
     "100 Mbit, 40 queues, stalls and stops":
-        (100e6, 40, {"stall": 100, "stall_s": 1e-3, "stopq": 100, "stopq_s": 5e-3}, False),
+        (100e6, 40, {"stall": 100, "stall_s": 1e-3, "stopq": 100, "stopq_s": 5e-3}, False,
+         0),
     "0.5 .. 1 Gbit, 8 queues, stalls, rate changed":
-        (1e9, 8, {"stall": 300, "stall_s": 1e-3}, True),
+        (1e9, 8, {"stall": 300, "stall_s": 1e-3}, True, 0),
 }
 SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
     "64 bytes, below the rate": (800e9, 64),
@@ -53,6 +58,7 @@ SENDERS = {  # label: (kernel, contender); each round runs all of them
     "root cake": ("smp-base", "cake"), "root htb": ("smp-base", "htb"),
 }
 ROUNDS = 5
+SMALL = 300  # bytes, a frame
 
 
 def constant(name):
@@ -74,11 +80,17 @@ def bound(rate, queues):
 
 def hold(case):
     """One line of the first table. Runs in the guest."""
-    rate, queues, faults, changes = BOUNDS[case]
+    rate, queues, faults, changes, mice = BOUNDS[case]
     hop = Hop(queues)
     install("cake_mq", rate, queues)
-    for q in range(queues):
-        hop.stream(q, depth=256)
+    hop.stream(0, depth=256)
+    if mice:
+        hop.stream(0, depth=256, size=SMALL)
+    for q in range(1, queues):
+        if mice:
+            hop.stream(q, mode="poisson", rate=mice * SMALL * 8, size=SMALL)
+        else:
+            hop.stream(q, depth=256)
     hop.meter(rate, from_s=0.2)
     if faults:
         hop.faults(**faults)
@@ -175,17 +187,20 @@ def main():
         kernels.append((which, kernel.module(which)))
     patched, stock = kernels
     bounds, speeds, failed = [], [], []
-    print(f"{'two CPUs, real time':<60}{'excess, B':>12}{'bound, B':>12}{'stock, B':>12}"
-          f"{'stalls':>8}{'stops':>7}{'changes':>8}")
-    for case, (rate, queues, _, _) in BOUNDS.items():
-        row = measure(*patched, "bound", case)
-        row["bound"] = bound(rate, queues)
-        row["stock"] = measure(*stock, "bound", case)["excess"]
+    print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>8}{'stock':>9}"
+          f"{'of rate, %':>12}{'stock':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+    for case, (rate, queues, *_) in BOUNDS.items():
+        row, other = measure(*patched, "bound", case), measure(*stock, "bound", case)
+        row |= {"bound": bound(rate, queues), "stock": other["excess"],
+                "stock_bps": other["bps"]}
         bounds.append(row)
         if row["excess"] > row["bound"]:
             failed.append(case)
-        print(f"{case:<60}{row['excess']:>12.0f}{row['bound']:>12.0f}{row['stock']:>12.0f}"
-              f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>8}", flush=True)
+        used = ("-", "-") if row["changes"] else (
+            f"{100 * bps / rate:.1f}" for bps in (row["bps"], other["bps"]))
+        print("{:<48}{:>11.0f}{:>8.0f}{:>9.0f}{:>12}{:>7}".format(
+            case, row["excess"], row["bound"], row["stock"], *used)
+              + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)
     print(f"\n{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
           f"{'2 CPUs':>10}{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
     hops = dict(kernels)

@@ -20,6 +20,7 @@ import scenarios
 import setup
 import tdc
 import torture
+import tree
 from kernel import FAULTS
 from mutants import mutated, read_list
 
@@ -262,6 +263,15 @@ class Reading(unittest.TestCase):
                                  "ok 3 5a19 - Third # skipped - x\n")
         self.assertEqual([f[0] for f in found], ["ok", "not ok", "ok"])
         self.assertTrue(found[2][3])
+
+    def test_sign(self):
+        """Another person stands for the author: From:, sign-off and MAINTAINERS."""
+        old = ("From: A B <a@b.example>\nSubject: [PATCH] x\n\nwhy\n\n"
+               "Signed-off-by: A B <a@b.example>\n---\n+M:\tA B <a@b.example>\n"
+               " M:\tA Bee <a@b.example>\n")
+        self.assertEqual(
+            tree.sign(old, ("A B", "a@b.example"), "C", "c@d.example"),
+            old.replace("A B <a@b.example>", "C <c@d.example>"))
 
 
 if __name__ == "__main__":

@@ -394,7 +394,7 @@ def export_signed(person):
 
 
 def sign(text, author, name, mail):
-    """A patch's text with another From:, Signed-off-by: and shortlog name."""
+    """A patch's text with another From:, Signed-off-by:, maintainer and shortlog name."""
     head, gap, rest = text.partition("\n\n")
     lines = head.split("\n")
     first = next(i for i, line in enumerate(lines) if line.startswith("From: "))
@@ -404,6 +404,8 @@ def sign(text, author, name, mail):
     lines[first:last] = [f"From: {mail_name(name)} <{mail}>"]
     rest = re.sub(rf"^Signed-off-by: {re.escape(author[0])} <{re.escape(author[1])}>$",
                   f"Signed-off-by: {name} <{mail}>", rest, flags=re.MULTILINE)
+    rest = re.sub(rf"^([+ ]M:\t){re.escape(author[0])} <{re.escape(author[1])}>$",
+                  rf"\g<1>{name} <{mail}>", rest, flags=re.MULTILINE)
     rest = re.sub(rf"^{re.escape(author[0])} (\(\d+\):)$", rf"{name} \1", rest, count=1,
                   flags=re.MULTILINE)                   # the cover letter's shortlog
     return "\n".join(lines) + gap + rest
@@ -421,7 +423,7 @@ def copies(head):
     """{path in this repo: (mode, content)} that a commit in build/linux stands for.
 
     A file that the series add stands there whole; of one that they change,
-    <path>.diff holds the change.
+    <path>.diff holds the change. MAINTAINERS-snippet is the entry that they add.
     """
     files = {}
     for path, status in changes(head).items():
@@ -433,6 +435,9 @@ def copies(head):
             diff = KERNEL.git("diff", "--full-index", "--no-renames", "base", head, "--", path,
                               raw=True)
             files[f"{path}.diff"] = (0o644, diff)
+            if path == "MAINTAINERS":
+                entry = re.findall(rb"(?m)^\+(?!\+\+ )(.*\n)", diff)
+                files["MAINTAINERS-snippet"] = (0o644, b"".join(entry).rstrip() + b"\n")
     return files
 
 
