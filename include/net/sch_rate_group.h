@@ -28,10 +28,10 @@
  * struct rate_group - what the shapers of one group share
  * @tail: when all that was granted will have been sent, ns
  * @ahead: how far the allowance for going ahead of one's turn is used up, ns
- * @held: until when unused time is held for members that want another slot, ns
  * @window: end of the time that @lead and @frame are about, ns
  * @lead: longest time from now to @tail that a reservation found, ns
  * @frame: longest frame charged, bytes
+ * @holders: members that unused time is left for
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
  * @mtu: what a quantum is at least, bytes
@@ -41,16 +41,17 @@
  * @members: how many there are; 0: the group is not in use
  *
  * Two cache lines. The first is written once per slot by whoever reserves it,
- * and twice for a packet that goes ahead of its turn; the second with RTNL
- * held, and @quantum once per window at most.
+ * twice for a packet that goes ahead of its turn, and twice for a backlog that
+ * is more than a slot; the second with RTNL held, and @quantum once per window
+ * at most.
  */
 struct rate_group {
 	atomic64_t	tail;
 	atomic64_t	ahead;
-	atomic64_t	held;
 	atomic64_t	window;
 	u32		lead;
 	u32		frame;
+	atomic_t	holders;
 
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;
@@ -95,7 +96,7 @@ struct rate_group {
  *	to send, bytes
  * @lent: time that turns without a slot took, ns
  * @turn: @next is a turn that only brings a reservation
- * @holds: it wanted another slot after the last, and has set @held to its end
+ * @holds: its backlog has been more than a slot; it is one of the holders
  *
  * Protected by the lock of the shaper that it is part of. Its owner may set
  * @late and @burst before rate_group_update().

@@ -40,9 +40,9 @@
  *	A backlog may make up for unused time, but not for more than the
  *	horizon: the longest of 1 ms, two frames at R, and twice the resolution
  *	of timers. So a late timer costs no rate, and a TX queue that was
- *	stopped does not end in a burst of all that it missed. What it missed
- *	stays there for it when others come while nobody sends. The owner of a
- *	member may set the horizon higher.
+ *	stopped does not end in a burst of all that it missed. Others that come
+ *	while such a member is late leave it that time, if its backlog has been
+ *	more than a slot. The owner of a member may set the horizon higher.
  *
  * Bursts
  *	If the owner allows a burst, a backlog that begins may make up for as
@@ -201,12 +201,24 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now)
 		new = old && rate ? rescale(tail, now, old, rate) : now;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
 	atomic64_set(&g->ahead, now);
-	atomic64_set(&g->held, now);
 	atomic64_set(&g->window, now);
 	g->rate = rate;
 	g->changed = now;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
+
+/* A member that has had more than a slot to send may be late to ask for the
+ * next. Until its backlog is gone, unused time is left for it by those who come
+ * in between: they pay from where the tail is, instead of from when they came.
+ * From then on they are paced all the same.
+ */
+static void rate_group_hold(struct rate_group_member *m, bool hold)
+{
+	if (m->holds == hold)
+		return;
+	m->holds = hold;
+	atomic_add(hold ? 1 : -1, &m->group->holders);
+}
 
 /**
  * rate_group_update - let a member follow the rate of its group
@@ -226,8 +238,10 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	u64 tail;
 
 	m->rate = g->rate;
-	if (!m->rate)
+	if (!m->rate) {
+		rate_group_hold(m, false);
 		return;
+	}
 
 	m->frac = 0;
 	m->shift = 34;
@@ -299,22 +313,6 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 				       later(tail - ns, now)));
 }
 
-/* A member that wants another slot may be late to ask for it. Unused time is
- * held for it: whoever comes in between pays from where the tail is, instead of
- * from when it came, but is paced from then on all the same. One time for all
- * that hold some will do, as they ask again soon.
- */
-static void rate_group_hold(struct rate_group_member *m, u64 now, bool more)
-{
-	atomic64_t *held = &m->group->held;
-
-	if (more)
-		atomic64_set(held, m->end + m->horizon);
-	else if (m->holds && atomic64_read(held) == m->end + m->horizon)
-		atomic64_set(held, now);
-	m->holds = more;
-}
-
 /* Too much, to be paid for, or too little, which was: the slot ends here. What
  * was too much has a claim to unused time like the slot that would be next.
  */
@@ -342,7 +340,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	s64 excess;
 	u64 wait;
 
-	rate_group_hold(m, now, false);
+	rate_group_hold(m, false);
 	if (!m->left && !m->turn)
 		return;
 
@@ -395,7 +393,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
  * @now: time, ns
  *
  * A backlog that begins now has no claim to time that passed before, except
- * for a burst.
+ * for a burst. It may draw on time that is left for a member that is late, but
+ * only as fast as the rate is from now on.
  *
  * Context: lock of the member held.
  */
@@ -481,8 +480,8 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 {
 	struct rate_group *g = m->group;
 	u32 quantum = READ_ONCE(g->quantum);
-	bool held = after(atomic64_read(&g->held), now);
 	s64 tail = atomic64_read(&g->tail);
+	u64 unpaid_since, since, least;
 	u64 start, end, base, frac, ns;
 	s64 unpaid, back;
 	u32 slot;
@@ -505,25 +504,29 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 		m->excess = 0;
 
 	slot = exactly ?: min(rate_group_slot(m, quantum), backlog);
-	more |= slot < backlog;
-	if (!more)
-		rate_group_hold(m, now, false);
+	least = now - m->horizon;
+	since = m->since;
+	unpaid_since = m->unpaid_since;
+	if (atomic_read(&g->holders)) {
+		since = least;
+		unpaid_since = least;
+	}
+	if (more || slot < backlog)
+		rate_group_hold(m, true);
 	frac = m->frac;
 	do {
 		m->frac = frac;
 		start = tail;
 		unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
 		if (unpaid > 0) {
-			if (!held)
-				start = later(start, m->unpaid_since);
-			start += to_ns_exact(m, unpaid);
+			start = later(start, unpaid_since) +
+				to_ns_exact(m, unpaid);
 			ns = to_ns_exact(m, slot);
 		} else {
 			ns = to_ns_exact(m, slot + unpaid);
 		}
-		if (!held)
-			start = later(start, m->since);
-		start = later(start, now - m->horizon);
+		start = later(start, since);
+		start = later(start, least);
 		back = min_t(u64, ns, m->lent);
 		end = start + ns - back;
 		/* A turn without a slot must be seen: 1 ns, given back later */
@@ -541,8 +544,6 @@ static void rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (!exactly && m->left >= backlog)
 		m->unit = min(m->unit, backlog);
 	m->end = end;
-	if (more)
-		rate_group_hold(m, now, true);
 	m->own = end;
 	/* Before that comes what was paid earlier and is sent only now */
 	start = end - to_ns(m, slot);

@@ -474,6 +474,8 @@ static void rgt_set_rate(struct rgt *s, u64 rate, u32 mtu,
 			m->call = s->now;
 		rgt_queue(s, m);
 	}
+	if (!s->rate)
+		RGT_EXPECT(s, atomic_read(&s->group.holders), EQ, 0, "holders");
 	rtnl_unlock();
 }
 
@@ -990,6 +992,7 @@ static void rgt_test_idle(struct kunit *test)
 			rgt_run(s, rgt_ns(s, s->n * 100 * RGT_MTU));
 			RGT_EXPECT(s, s->busy, EQ, 0, "busy");
 		}
+		RGT_EXPECT(s, atomic_read(&s->group.holders), EQ, 0, "holders");
 		rgt_run(s, pause[i / 4]);
 		s->excess.max = 0;
 		n = i & 2 ? s->n : 1;
@@ -1044,8 +1047,11 @@ static void rgt_test_held_up(struct kunit *test)
 /* Nor is it lost to light members that come while it is late */
 static void rgt_test_mice(struct kunit *test)
 {
-	static const struct rgt_load mice = {
-		.min = 300, .max = 300, .burst = 1, .pause = 400000,
+	static const struct rgt_load mice[] = {
+		{ .min = 300, .max = 300, .burst = 1, .pause = 400000 },
+		{ .min = 1514, .max = 1514, .burst = 20, .pause = 10000000 },
+		/* On a tab, at 10 Gbit/s */
+		{ .min = 300, .max = 300, .burst = 1, .pause = 60000 },
 	};
 	static const struct rgt_load big[] = {
 		{ .min = 1514, .max = 1514, .late = 800000 },
@@ -1056,10 +1062,10 @@ static void rgt_test_mice(struct kunit *test)
 	struct rgt *s;
 	u32 i, j;
 
-	for (i = 0; i < ARRAY_SIZE(big) * 2; i++) {
-		s = rgt_new(test, i % 2 ? 10 * RGT_GBIT : RGT_GBIT, 40, &mice,
-			    1, i);
-		s->member->load = &big[i / 2];
+	for (i = 0; i < ARRAY_SIZE(big) * 6; i++) {
+		s = rgt_new(test, i % 2 ? 10 * RGT_GBIT : RGT_GBIT, 40,
+			    &mice[i / 2 % 3], 1, i);
+		s->member->load = &big[i / 6];
 		rgt_fill(s, s->member);
 		for (j = 1; j < s->n; j++)
 			rgt_queue_arrival(s, &s->member[j], j * 1000);
