@@ -69,7 +69,8 @@ def boot_on(cpu, which, hop, spec):
     """The rows of guest() in a kernel that has that CPU of the host."""
     os.sched_setaffinity(0, {cpu})  # of this thread, and of what it starts
     rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "bench", spec,
-                          hop=hop, virtual=True, allowed=kernel.known_splats(which))
+                          hop=hop, virtual=True, mem="4G",  # 1024 cakes need 1.5
+                          allowed=kernel.known_splats(which))
     return rows
 
 

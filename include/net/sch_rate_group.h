@@ -77,11 +77,13 @@ struct rate_group {
  * @frac: what is left of a ns, in units of 2^-@shift ns
  * @next: when the next byte may go, ns
  * @end: when the last slot ends, ns
- * @since: start of the backlog, ns: it has no claim to what was before
+ * @since: start of the backlog, ns: it has no claim to what was before, unless
+ *	the group has holders
  * @stood: how long the member has waited for its turns, ns
  * @left: bytes that may still go in this slot; negative: too many went
  * @unpaid: bytes sent ahead of any reservation; negative: paid for, not sent
- * @unpaid_since: what was not used before that does not pay for them, ns
+ * @unpaid_since: what was not used before that does not pay for them, ns, unless
+ *	the group has holders
  * @window: number of the current window of recent traffic
  * @bytes: sent in that window
  * @measured: number of the window in which @share was measured

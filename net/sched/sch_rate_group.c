@@ -208,9 +208,9 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now)
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
 
 /* A member that has had more than a slot to send may be late to ask for the
- * next. Until its backlog is gone, unused time is left for it by those who come
- * in between: they pay from where the tail is, instead of from when they came.
- * From then on they are paced all the same.
+ * next. Until its backlog is gone, those who come in between leave unused time
+ * for it, as far as their own horizon goes: they pay from where the tail is,
+ * instead of from when they came. From then on they are paced all the same.
  */
 static void rate_group_hold(struct rate_group_member *m, bool hold)
 {
