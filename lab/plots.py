@@ -253,10 +253,12 @@ def cost(rows):
               and r["case"].startswith("saturated")}
     for label, which in (("stock cake_mq", "bench-base"), ("series", "bench-patched")):
         line(left, label, list(queues), [ns[which] for ns in queues.values()])
-    left.set(xscale="log", ylim=(0, None), xlabel="saturated queues, 10 Gbit/s",
+    left.set(xscale="log", yscale="log", ylim=(300, None), xlabel="saturated queues, 10 Gbit/s",
              ylabel="CPU time per packet, ns")
     left.set_xticks(list(queues), list(queues))
     left.minorticks_off()
+    ticks = (500, 1000, 2000, 5000, 10000)
+    left.set_yticks(ticks, ticks)
     left.legend()
     speeds = [r for r in rows if r.get("case") == SPEED]
     for number, row in enumerate(speeds):
@@ -270,7 +272,7 @@ def cost(rows):
         right.plot(cpus, model, color=colour, ls="--", label=row["label"])
         right.plot([1, 2], [one, row["pps_2"] / 1e6], color=colour, marker=marker, ls="")
     middle.set_xticks(range(len(speeds)), [r["label"].replace(" ", "\n", 1) for r in speeds])
-    middle.set(ylabel="two senders: times the packets of one", ylim=(0, 2.1),
+    middle.set(ylabel="two senders: times the packets of one", ylim=(0, 2.5),
                xlabel="64 bytes, below the rate")
     middle.axhline(1, color="black", lw=0.8, ls="--")
     right.set(yscale="log", xlabel="CPUs (1 and 2 measured, dashed: a model)",

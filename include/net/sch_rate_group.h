@@ -82,8 +82,8 @@ struct rate_group {
  * @stood: how long the member has waited for its turns, ns
  * @left: bytes that may still go in this slot; negative: too many went
  * @unpaid: bytes sent ahead of any reservation; negative: paid for, not sent
- * @unpaid_since: what was not used before that does not pay for them, ns, unless
- *	the group has holders
+ * @unpaid_since: what was not used before that does not pay for them, ns;
+ *	unless the group has holders
  * @window: number of the current window of recent traffic
  * @bytes: sent in that window
  * @measured: number of the window in which @share was measured
