@@ -1,4 +1,4 @@
-"""make smp: two real CPUs, real time: does the bound hold, what does sharing cost.
+"""Second half of make bench: two real CPUs, real time: does the bound hold, what does sharing cost.
 
 The first table loads a group from two CPUs while transmits stall for 1 ms at
 random, TX queues stop, and the rate changes under the load. The figure is the
@@ -13,6 +13,7 @@ with the unpatched kernel as well: RCU complains, and next to nothing is sent. S
 a run says nothing about the bound and is repeated; results/smp.json counts them.
 """
 
+import collections
 import json
 import math
 import re
@@ -31,21 +32,20 @@ HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
 
-BOUNDS = {  # label: (rate bit/s, queues, faults, rate changes, packets/s of each mouse)
-    # All queues are saturated with full-size frames; with mice only the first one is,
-    # with frames of two lengths.
-    "1 Gbit, 2 queues": (1e9, 2, {}, False, 0),
-    "1 Gbit, one busy queue and 7 of 5000 packets/s": (1e9, 8, {}, False, 5000),
-    "1 Gbit, 8 queues, 1 ms stalls": (1e9, 8, {"stall": 200, "stall_s": 1e-3}, False, 0),
-    "1 Gbit, 8 queues, stopped for 5 ms":
-        (1e9, 8, {"stopq": 200, "stopq_s": 5e-3}, False, 0),
-    "1 Gbit, 40 queues, stalls and stops":
-        (1e9, 40, {"stall": 300, "stall_s": 1e-3, "stopq": 300, "stopq_s": 5e-3}, False, 0),
-    "100 Mbit, 40 queues, stalls and stops":
-        (100e6, 40, {"stall": 100, "stall_s": 1e-3, "stopq": 100, "stopq_s": 5e-3}, False,
-         0),
-    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed":
-        (1e9, 8, {"stall": 300, "stall_s": 1e-3}, True, 0),
+# A case of the first table. rate: bit/s. stall, stopq: one in so many transmits takes 1 ms
+# longer, or stops its queue for 5 ms. changes: the rate is changed under load. mice:
+# packets/s of every queue but the first, which then has frames of two lengths; 0: all
+# queues are saturated with full-size frames.
+Load = collections.namedtuple("Load", "rate queues stall stopq changes mice",
+                              defaults=(0, 0, False, 0))
+BOUNDS = {
+    "1 Gbit, 2 queues": Load(1e9, 2),
+    "1 Gbit, one busy queue and 7 of 5000 packets/s": Load(1e9, 8, mice=5000),
+    "1 Gbit, 8 queues, 1 ms stalls": Load(1e9, 8, stall=200),
+    "1 Gbit, 8 queues, stopped for 5 ms": Load(1e9, 8, stopq=200),
+    "1 Gbit, 40 queues, stalls and stops": Load(1e9, 40, stall=300, stopq=300),
+    "100 Mbit, 40 queues, stalls and stops": Load(100e6, 40, stall=100, stopq=100),
+    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed": Load(1e9, 8, stall=300, changes=True),
 }
 SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
     "64 bytes, below the rate": (800e9, 64),
@@ -82,20 +82,19 @@ def bound(rate, queues):
 
 def hold(case):
     """One line of the first table. Runs in the guest."""
-    rate, queues, faults, changes, mice = BOUNDS[case]
-    hop = Hop(queues)
-    install("cake_mq", rate, queues)
+    load = BOUNDS[case]
+    hop = Hop(load.queues)
+    install("cake_mq", load.rate, load.queues)
     hop.stream(0, depth=256)
-    if mice:
+    if load.mice:
         hop.stream(0, depth=256, size=SMALL)
-    for q in range(1, queues):
-        if mice:
-            hop.stream(q, mode="poisson", rate=mice * SMALL * 8, size=SMALL)
+    for q in range(1, load.queues):
+        if load.mice:
+            hop.stream(q, mode="poisson", rate=load.mice * SMALL * 8, size=SMALL)
         else:
             hop.stream(q, depth=256)
-    hop.meter(rate, from_s=0.2)
-    if faults:
-        hop.faults(**faults)
+    hop.meter(load.rate, from_s=0.2)
+    hop.faults(load.stall, 1e-3, load.stopq, 5e-3)
     stop, count = threading.Event(), [0]
 
     def change():
@@ -105,12 +104,12 @@ def hold(case):
                 count[0] += 1
 
     changer = threading.Thread(target=change)
-    if changes:
+    if load.changes:
         changer.start()
     before = shared_writes()
     got = hop.run(3)
     stop.set()
-    if changes:
+    if load.changes:
         changer.join()
     row = {"excess": got["excess"]["bytes"], "bps": got["bps"],
            "stalls": got["stalls"], "stops": got["stops"], "changes": count[0],
@@ -156,8 +155,8 @@ def once(which, hop, kind, case, contender):
     boot.judge(kernel.known_splats(which))
     row, = rows
     if kind == "bound":
-        rate, *_, mice = BOUNDS[case]
-        if row["bps"] < (LEAST_MICE if mice else LEAST) * rate:
+        load = BOUNDS[case]
+        if row["bps"] < (LEAST_MICE if load.mice else LEAST) * load.rate:
             return None
     return row
 
@@ -193,15 +192,15 @@ def main():
     bounds, speeds, failed = [], [], []
     print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>8}{'stock':>9}"
           f"{'of rate, %':>12}{'stock':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
-    for case, (rate, queues, *_) in BOUNDS.items():
+    for case, load in BOUNDS.items():
         row, other = measure(*patched, "bound", case), measure(*stock, "bound", case)
-        row |= {"bound": bound(rate, queues), "stock": other["excess"],
+        row |= {"bound": bound(load.rate, load.queues), "stock": other["excess"],
                 "stock_bps": other["bps"]}
         bounds.append(row)
         if row["excess"] > row["bound"]:
             failed.append(case)
         used = ("-", "-") if row["changes"] else (
-            f"{100 * bps / rate:.1f}" for bps in (row["bps"], other["bps"]))
+            f"{100 * bps / load.rate:.1f}" for bps in (row["bps"], other["bps"]))
         print("{:<48}{:>11.0f}{:>8.0f}{:>9.0f}{:>12}{:>7}".format(
             case, row["excess"], row["bound"], row["stock"], *used)
               + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)

@@ -41,7 +41,7 @@ def suite_file(tree, suite):
 
 def added_suites():
     """Names of the suites that the series adds, from the patched tree."""
-    base, new = ({p.stem for p in (BUILD / tree / SELFTESTS / QDISCS).glob("*.json")}
+    base, new = ({p.stem for p in suite_file(tree, "").parent.glob("*.json")}
                  for tree in ("linux-base", "linux"))
     return sorted(new - base)
 
