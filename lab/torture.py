@@ -46,6 +46,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from boot import emulated, image, run_script, splats
@@ -422,7 +423,7 @@ class Sender(threading.Thread):
                 with open(f"/run/netns/{self.space}" if self.space else
                           "/proc/self/ns/net", "rb") as file:
                     self.round(f"/proc/self/fd/{file.fileno()}")
-            except OSError:  # a namespace that is not there
+            except OSError:  # a namespace that is not there, or only its name
                 time.sleep(.05)
 
     def stop(self):
@@ -464,18 +465,13 @@ class Flood(Sender):
         super().__init__(space)
 
     def round(self, space):
-        """Send for a while, from a thread that enters the namespace."""
-        thread = threading.Thread(target=self.work, args=(space,), daemon=True)
-        thread.start()
-        thread.join()
+        """Send for a while, from a thread that enters the namespace; OSError if it can't."""
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(self.work, space).result()
 
     def work(self, space):
         """Send to all devices that are there, each now and then, as time is real."""
-        try:
-            enter(space)
-        except OSError:  # a name without a namespace: being made or deleted, or half made
-            time.sleep(.05)
-            return
+        enter(space)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
             for _ in range(50):
                 priority, data = self.rng.choice(self.frames)
