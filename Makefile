@@ -10,7 +10,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	torture figures bench mutants cocci coverage gauntlet am clean setup
+	torture changes fuzz figures bench cost mutants cocci coverage gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -60,6 +60,12 @@ torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang 
 	@$(LAB)/kernel.py debug $(if $(FAULTS),faults)
 	@$(LAB)/torture.py $(foreach one,SEED SEEDS OPS LONG FAULTS REPLAY,$(if $($(one)),$(one)=$($(one))))
 
+changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
+	@$(LAB)/changes.py $(foreach one,SEED SEEDS OPS,$(if $($(one)),$(one)=$($(one))))
+
+fuzz: ## the rate group's C file in user space: random scenarios keep its bounds [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
+	@$(LAB)/fuzz.py $(foreach one,SEED SEEDS TIME FAMILY THREADS SAN FAULTS SRC INC,$(if $($(one)),$(one)=$($(one))))
+
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB)/mutants.py
 
@@ -85,6 +91,10 @@ bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: 
 	@$(LAB)/setup.py figures
 	@$(LAB)/bench.py
 	@$(LAB)/smp.py
+
+cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n; RECORD=1: stores them]
+	@$(LAB)/setup.py iproute2 qemu
+	@$(LAB)/cost.py $(KERNELS) $(foreach one,CASE TREE JOBS,$(if $($(one)),$(one)=$($(one))))
 
 figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, README.md
 	@$(LAB)/setup.py figures

@@ -10,6 +10,8 @@
 static unsigned long shared_writes;
 module_param(shared_writes, ulong, 0644);
 
+#define atomic64_add_return(i, v)					\
+	(shared_writes++, atomic64_add_return(i, v))
 #define atomic64_try_cmpxchg(v, old, new)				\
 	(shared_writes++, atomic64_try_cmpxchg(v, old, new))
 #define atomic64_add(i, v)						\

@@ -52,7 +52,7 @@ class Hop:
 
     def stream(self, queue, mode="saturate", rate=None, size=FRAME, *, tos=0, flows=1,
                src=None, dst=None, start=0, stop=None, on=None, off=None, gso=0,
-               depth=64, look=20e-6):
+               depth=64, look=20e-6, refuse=0):
         """Add a stream; returns its number, the index into run()["streams"].
 
         queue: TX queue, from 0. mode: "paced" (constant), "poisson", or
@@ -65,12 +65,13 @@ class Hop:
         seconds from the start of the run. on, off: seconds; on and off in
         turn. gso: bytes of payload per segment; size is then that of a TCP
         packet to be segmented. A saturating one counts all packets of its
-        qdisc, and looks every `look` seconds.
+        qdisc, and looks every `look` seconds. refuse: seconds for which the device
+        stops the queue at each packet, which it refuses once, until stop: so it is requeued.
         """
         words = {
             "queue": queue, "mode": mode, "size": size, "tos": tos,
             "flows": 0 if flows == "flood" else flows, "start": _ns(start), "gso": gso,
-            "depth": depth, "look": _ns(look),
+            "depth": depth, "look": _ns(look), "refuse": _ns(refuse),
         }
         if rate is not None:
             words["rate"] = _byte_rate(rate)

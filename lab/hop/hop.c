@@ -41,6 +41,7 @@
 #define HOP_LATE	NSEC_PER_MSEC	/* a paced stream forgets what is older */
 #define HOP_BATCH	64		/* events between two chances to reschedule */
 #define HOP_LINEAR	9216		/* larger packets are made of pages */
+#define HOP_REFUSED	BIT(31)		/* of a packet's mark: it was, once */
 
 /* Log-linear histogram: 32 buckets per power of two, 0 .. 2^40 ns. */
 #define HIST_BITS	5
@@ -70,6 +71,7 @@ struct hop_conf {
 	u64 gso;	/* payload of a segment; 0: no GSO */
 	u64 depth;	/* saturate: packets kept in the qdisc */
 	u64 look;	/* saturate: how soon to retry what did not fill up */
+	u64 refuse;	/* till stop, the device refuses each packet once, and is busy so long */
 };
 
 struct hop_hist {
@@ -534,15 +536,21 @@ static u64 hop_bucket(u32 i)
 	return (u64)(HIST_SUB + i % HIST_SUB) << (i / HIST_SUB - 1);
 }
 
+/* The stream of a packet; what was sent in an earlier run is no stream's of this one. */
+static struct hop_stream *hop_stream_of(const struct sk_buff *skb)
+{
+	u32 number = skb->mark & ~HOP_REFUSED;
+
+	if (!number || number > hop_streams || skb->tstamp < meter.begin)
+		return NULL;
+	return hop_stream[number - 1];
+}
+
 static void hop_meter(struct sk_buff *skb, u32 len, u64 now)
 {
 	struct hop_queue *q = &hop_queue[skb_get_queue_mapping(skb)];
-	struct hop_stream *s = NULL;
+	struct hop_stream *s = hop_stream_of(skb);
 	u64 wait = 0, bin;
-
-	/* What was sent in an earlier run is no stream's of this one. */
-	if (skb->mark && skb->mark <= hop_streams && skb->tstamp >= meter.begin)
-		s = hop_stream[skb->mark - 1];
 
 	if (meter.c.bins) {
 		bin = div64_u64(now - meter.begin, meter.c.bins);
@@ -614,11 +622,29 @@ static enum hrtimer_restart hop_wake(struct hrtimer *t)
 	return HRTIMER_NORESTART;
 }
 
+static void hop_stop_queue(u32 q, u64 ns)
+{
+	netif_tx_stop_queue(netdev_get_tx_queue(hop_dev, q));
+	hrtimer_start(&hop_queue[q].wake, ns_to_ktime(ns), HRTIMER_MODE_REL);
+}
+
+/* How long the device is too busy for a packet, which is requeued then; 0: not at all. */
+static u64 hop_refuse(struct sk_buff *skb, u64 now)
+{
+	const struct hop_stream *s = hop_stream_of(skb);
+
+	if (!s || !s->c.refuse || skb->mark & HOP_REFUSED ||
+	    (s->c.stop && now - hop_begin >= s->c.stop))
+		return 0;
+	skb->mark |= HOP_REFUSED;
+	return s->c.refuse;
+}
+
 static netdev_tx_t hop_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	u32 q = skb_get_queue_mapping(skb), segs = 1, len = skb->len;
-	bool stall = false, stop = false;
-	u64 now;
+	bool stall = false, stop = false, counts;
+	u64 now, refuse = 0;
 
 	if (skb_is_gso(skb)) {
 		segs = max(1, skb_shinfo(skb)->gso_segs);
@@ -628,7 +654,10 @@ static netdev_tx_t hop_xmit(struct sk_buff *skb, struct net_device *dev)
 	spin_lock(&meter.lock);
 	now = ktime_get_ns();
 	/* What an earlier run left may come out before this one begins. */
-	if (meter.active && now >= meter.begin && now < meter.end) {
+	counts = meter.active && now >= meter.begin && now < meter.end;
+	if (counts)
+		refuse = hop_refuse(skb, now);
+	if (counts && !refuse) {
 		hop_meter(skb, len + segs * (u32)meter.c.overhead, now);
 		stall = meter.f.stall && !(hop_random(&meter.rng) % meter.f.stall);
 		stop = meter.f.stopq && !(hop_random(&meter.rng) % meter.f.stopq);
@@ -637,13 +666,14 @@ static netdev_tx_t hop_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	spin_unlock(&meter.lock);
 
+	if (refuse) {
+		hop_stop_queue(q, refuse);
+		return NETDEV_TX_BUSY;
+	}
 	dev_sw_netstats_tx_add(dev, segs, len);
 	consume_skb(skb);
-	if (stop) {
-		netif_tx_stop_queue(netdev_get_tx_queue(dev, q));
-		hrtimer_start(&hop_queue[q].wake, ns_to_ktime(meter.f.stopq_ns),
-			      HRTIMER_MODE_REL);
-	}
+	if (stop)
+		hop_stop_queue(q, meter.f.stopq_ns);
 	if (stall)
 		udelay(DIV_ROUND_UP((u32)meter.f.stall_ns, NSEC_PER_USEC));
 	return NETDEV_TX_OK;
@@ -723,6 +753,7 @@ static const struct hop_key hop_stream_keys[] = {
 	KEY(struct hop_conf, gso, 0, U16_MAX),
 	KEY(struct hop_conf, depth, 1, 1 << 20),
 	KEY(struct hop_conf, look, 500, HOP_FOREVER),
+	KEY(struct hop_conf, refuse, 0, HOP_FOREVER),
 	{ }
 };
 
