@@ -27,6 +27,7 @@ SWITCH = "net/sched/sch_generic-shared.c"
 HEADER = "include/net/sch_priv.h"
 SUITES = {  # by the start of the file's name: (filter, source)
     "net/sched/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
+    "include/net/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "": ("qdisc_shared*", "net/sched/sch_generic-shared_test.c"),
 }
 TIMEOUT = 30

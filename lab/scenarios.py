@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import kernel
 import tcp
@@ -121,6 +122,11 @@ def offered(bed, rate, loads, seconds=1.0, settle=0.2):
 def paced(rate, **more):
     """A constant load in bit/s."""
     return {"mode": "paced", "rate": rate, **more}
+
+
+def burst(frames, length, period):
+    """So many frames within length s, once in period s."""
+    return paced(frames * FRAME * 8 / length, on=length, off=period - length)
 
 
 def zipf(total, count):
@@ -399,6 +405,95 @@ def ingress(bed, load):
     return {"passed": got["bps"] / 1e9 * 100, "excess": got["excess"]["bytes"]}
 
 
+def beside_drops(bed, rate=100e6):
+    """Ingress mode: 20 Mbit/s of EF on the queue of best effort that ignores its drops,
+    another queue saturated. What drops cost must not come out of another tin's part."""
+    hop = bed.prepare(rate, 2, "diffserv4 ingress")
+    hop.stream(0, tos=EF, src=9, **paced(20e6))
+    hop.stream(0, **paced(3 * rate))
+    hop.stream(1)
+    hop.meter(rate, from_s=1)
+    flow = hop.run(3)["streams"][0]
+    return {"ef_bps": flow["bps"], "p99": flow["delay"]["p99"]}
+
+
+def long_round(bed, queues, size, gap):
+    """A packet every gap s on one of so many queues, which are saturated: at 10 Mbit/s a
+    round takes longer than the gap."""
+    rate, settle = 10e6, 2
+    hop = bed.prepare(rate, queues)
+    hop.stream(0, src=9, start=settle, **paced(size * 8 / gap, size=size))
+    for q in range(queues):
+        hop.stream(q, depth=24)
+    hop.meter(rate, from_s=settle)
+    flow = hop.run(settle + 10)["streams"][0]
+    lost = flow["sent"] - flow["packets"] - flow["inflight"]
+    return {"missing": 100 * lost / flow["sent"], "p99": flow["delay"]["p99"]}
+
+
+def other_mtu(bed, queues=32):
+    """The device's MTU changes from 9000 to 1500 below the qdiscs; what two packets then
+    wait on one of so many queues, which are saturated, with 10 Mbit/s."""
+    hop = bed.prepare(10e6, queues)
+    command("ip", "link", "set", NAME, "mtu", "9000")
+    bed.prepare(10e6, queues)
+    command("ip", "link", "set", NAME, "mtu", "1500")
+    for q in range(queues):
+        hop.stream(q, depth=24 if q else 1)
+    hop.meter(10e6, from_s=2)
+    return {"p99": hop.run(6)["streams"][0]["delay"]["p99"]}
+
+
+def requeued(bed, rate=1e9, busy=3e-3, late=50e-6):
+    """A packet that the device has refused is there again when 64 frames arrive, so late
+    before the device takes packets: what is unused of the time before must be lost."""
+    hop = bed.prepare(rate, 2)
+    hop.stream(0, refuse=busy, **paced(64 * 8 / 10e-3, size=64))
+    hop.stream(0, start=busy - late, **burst(64, 50e-6, 10e-3))
+    hop.meter(rate)
+    return {"excess": hop.run(0.1)["excess"]["bytes"]}
+
+
+def hung(bed, rate=10e9, queues=8):
+    """A saturated TX queue hangs and, below tbf, its inner qdisc is replaced by an empty
+    one; the others have bursts, all at once, of half the rate."""
+    hop = bed.prepare(rate, queues)
+    if "tbf" in bed.contender:
+        tc(f"qdisc replace dev {NAME} parent 1:1 handle 10: tbf rate {rate:.0f}bit {TBF} "
+           "shared")
+    hop.stream(0, stop=0.03)
+    hop.stream(0, start=0.02, stop=0.03, refuse=1, **paced(1e6, size=64))
+    for q in range(1, queues):
+        hop.stream(q, **burst(64, 5e-6, (queues - 1) * 64 * FRAME * 8 / (rate / 2)))
+    hop.meter(rate, from_s=0.05)
+
+    def empty():
+        time.sleep(0.04)
+        tc(f"qdisc replace dev {NAME} parent 10:1 handle 11: bfifo limit 10mb")
+
+    other = threading.Thread(target=empty if "tbf" in bed.contender else time.time)
+    other.start()
+    got = hop.run(0.2)
+    other.join()
+    return {"excess": got["excess"]["bytes"]}
+
+
+def room(bed, rate=2350e6):
+    """The EF tin of one of four queues finds no room for its threshold, as its siblings
+    use other modes; then they use the same. What EF gets there, as in spread()."""
+    hop = bed.prepare(rate, 4, "diffserv3")
+    for q, mode in ((2, "diffserv8"), (3, "precedence"), (1, "diffserv4"),
+                    (2, "diffserv4"), (3, "diffserv4"), (4, "diffserv4")):
+        tc(f"qdisc change dev {NAME} parent 1:{q} cake {mode}")
+    for q in range(4):
+        hop.stream(q)
+    hop.stream(0, tos=EF)
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(1)
+    return {"ef": 100 * got["streams"][4]["bytes"] / got["bytes"]}
+
+
+MODES, ROOM = "modes", "room"  # of members that are configured one by one, unlike cake_mq's
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
@@ -421,7 +516,7 @@ SCENARIOS = {
     "spread whole": (spread, {"count": 1, "size": 64000, "options": "no-split-gso"}),
     "beside": (beside, {}),
     "busy": (busy, {}),
-    "modes": (modes, {}),
+    MODES: (modes, {}),
     "gso split": (gso, {"options": "split-gso"}),
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
@@ -429,11 +524,17 @@ SCENARIOS = {
     "link flaps": (disturbed, {"what": "link flaps"}),
     "stopped": (stopped, {"rate": 1e9}),
     **{f"ingress {load}": (ingress, {"load": load}) for load in UNRESPONSIVE},
+    "beside drops": (beside_drops, {}),
+    **{f"long round {n}": (long_round, {"queues": n, "size": size, "gap": gap})
+       for n, size, gap in ((32, 214, 17e-3), (16, 400, 20e-3))},
+    "other mtu": (other_mtu, {}),
+    "requeued": (requeued, {}),
+    "hung": (hung, {}),
+    ROOM: (room, {}),
     **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
        for n in (256, 1024)},
 }
-MODES = "modes"  # of members that are not configured together, as those of cake_mq are
-CAKE_MQ = [name for name in SCENARIOS if name != MODES]
+CAKE_MQ = [name for name in SCENARIOS if name not in (MODES, ROOM)]
 # In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
 
@@ -524,7 +625,7 @@ def build_rows():
             several([f"stagger {r}" for r in (2, 8, 15)], "excess", "{} Gbit"), 16, **size),
         Row("40 queues become 4, KB",
             several([f"40 to 4 {r}" for r in (2, 8, 15)], "excess", "{} Gbit"),
-            4.096, **size),
+            4.1, **size),
         Row("frames of 300, 1514 and 9000 bytes: Jain's index",
             {"10 Gbit": ("frames", "jain")}, 0.999, form="{:.5f}", at_least=True),
         Row("sparse queue beside 39 saturated: mean wait, frames at the rate",
@@ -566,6 +667,30 @@ def build_rows():
             form="{:.1f}"),
         Row("the same, 2 Gbit, 50 ms on and 75 off",
             {"4 queues": ("ingress on/off", "passed")}, 39, form="{:.1f}", at_least=True),
+        Row("ingress mode, EF beside best effort that ignores drops: gets, Mbit",
+            {"2 queues, 20 of 100 Mbit": ("beside drops", "ef_bps")}, 19.8, 1e-6, "{:.2f}",
+            at_least=True),
+        Row("the same: p99 wait, ms",
+            {"2 queues, 20 of 100 Mbit": ("beside drops", "p99")}, 2, 1e3, "{:.2f}"),
+        Row("sparse flow on one of many busy queues, 10 Mbit: is missing, %",
+            {"32 queues, 214 bytes": ("long round 32", "missing"),
+             "16 queues, 400 bytes": ("long round 16", "missing")}, 0.1, form="{:.1f}"),
+        Row("the same: p99 wait, ms",
+            {"32 queues, 214 bytes": ("long round 32", "p99"),
+             "16 queues, 400 bytes": ("long round 16", "p99")}, 5, 1e3, "{:.1f}"),
+        Row("MTU from 9000 to 1500, two packets on one of many: p99 wait, ms",
+            {"32 queues, 10 Mbit": ("other mtu", "p99")}, 100, 1e3, "{:.0f}"),
+        Row("64 frames arrive behind a requeued packet: KB",
+            {"cake_mq, 1 Gbit": ("requeued", "excess"),
+             "mq + tbf shared, 1 Gbit": ("mq + tbf shared: requeued", "excess")},
+            (16, 32), **size),
+        Row("a TX queue hangs, 7 have bursts of half the rate at once: KB",
+            {"cake_mq, 10 Gbit": ("hung", "excess"),
+             "mq + tbf shared, and it was emptied": ("mq + tbf shared: hung", "excess")},
+            (24, 48), **size),
+        Row("EF on one of 4 queues that were of 4 modes: gets, % (25)",
+            {"mq + cake shared, 2350 Mbit: off by": (f"mq + cake shared: {ROOM}", "ef_off")},
+            0.75, form="{:.2f}"),
         Row("timers of 10 ms instead of high resolution: off by, %",
             several([f"slow timers {n}" for n in (256, 1024)], "deviation",
                     "8 queues, 1 Gbit, {} packets each"), 2.5, form="{:.1f}"),
@@ -662,15 +787,21 @@ def tcp_cases():
     return cases
 
 
+def built(which):
+    """(Folder, path of lab/hop's module) of a kernel: its name, or a folder with both."""
+    if "/" in which:
+        return which, f"{which}/hop.ko"
+    return kernel.KERNELS[which].out, kernel.module(which)
+
+
 def measure(which, patterns=(), on_row=None, everything=False):
     """{scenario: figures} of one kernel, two guests at a time.
 
     patterns: only scenarios whose name contains one of these, if any. everything: run
     all scenarios with all contenders.
     """
-    ko = kernel.module(which)
+    folder, ko = built(which)
     allowed = kernel.known_splats(which)
-    folder = kernel.KERNELS[which].out
     results = {}
     start = time.monotonic()
 
@@ -686,7 +817,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
         label = f"{contender}: " if contender != "cake_mq" else ""
         names = [n for n in names if wanted(label + n)]
         if names:
-            boot_script(folder, f"scenarios-{which}-{job}", "scenarios",
+            boot_script(folder, f"scenarios-{Path(which).name}-{job}", "scenarios",
                         {"contender": contender, "scenarios": names}, hop=ko,
                         allowed=allowed, virtual=True, timeout=900, **more,
                         on_row=lambda row: keep(label + row.pop("scenario"), row))
@@ -695,7 +826,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
         names = [n for n in cases if wanted(n)]
         rest = iter(names)
         if names:
-            tcp.run(folder, f"scenarios-{which}-{job}", [cases[n] for n in names],
+            tcp.run(folder, f"scenarios-{Path(which).name}-{job}", [cases[n] for n in names],
                     lambda row: keep(next(rest), row), allowed=allowed)
 
     cases = tcp_cases()
@@ -708,7 +839,7 @@ def measure(which, patterns=(), on_row=None, everything=False):
     if which != "base":
         jobs += [(load, (f"also{number}", contender, names if everything else own))
                  for number, (contender, own) in enumerate(also_run().items())
-                 if which == "patched" or "tbf" not in contender]
+                 if which != "series1" or "tbf" not in contender]
     with ThreadPoolExecutor(2) as pool:
         for job in [pool.submit(function, *args) for function, args in jobs]:
             job.result()
@@ -730,7 +861,7 @@ def derive(figures):
         bare = name.rpartition(": ")[2]
         if bare.startswith("tins "):
             row["off"] = row["best_effort"] - 75
-        if bare.startswith("spread "):
+        if bare.startswith("spread ") or bare == ROOM:
             row["ef_off"] = row["ef"] - 25
         if f"root {name}" in figures:
             row["of_root"] = 100 * row["priority_bps"] / figures[f"root {name}"]["priority_bps"]
@@ -831,7 +962,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["raw"]:  # raw KERNEL [PATTERN ...]: a look at some figures
+    if sys.argv[1:2] == ["raw"]:  # raw KERNEL|FOLDER [PATTERN ...]: some figures
         guard(lambda: measure(sys.argv[2], sys.argv[3:], lambda name, row, s: print(
             f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True)))
     else:

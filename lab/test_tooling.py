@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 import boot
+import changes
 import check
 import common
 import coverage
@@ -209,6 +210,28 @@ class Torture(unittest.TestCase):
         tree = common.BUILD / "linux"
         for path, text in mutated(tree, read_list(FAULTS)).items():
             self.assertNotEqual(text, (tree / path).read_text(), path)
+
+
+class Changes(unittest.TestCase):
+    """What make changes does follows from a seed, and what is wrong is seen."""
+
+    def test_plan(self):
+        """A seed gives the same changes again, and all seeds those of every kind."""
+        lines = [line for seed in range(40) for line in changes.Plan(seed, 40).ops]
+        self.assertEqual(lines[:40], changes.Plan(0, 40).ops)
+        for words in ("cake_mq", "ingress", "noshared", " mtu ", " down", "tbf rate", "inner",
+                      "unlimited", "replace", "del", "overhead", "precedence"):
+            self.assertTrue(any(words in line for line in lines), words)
+        self.assertEqual(changes.slept(["a b; sleep 0.5; c", "sleep 1"]), 1.5)
+
+    def test_judgement(self):
+        """A rate that is not used, or exceeded, a share too small, a queue at the next hop."""
+        good = {"kind": "cake", "deviation": .05, "jain": .995}
+        self.assertEqual(changes.wrong({"excess": 2e4, "groups": [good, good]}), "")
+        for bad, excess in (({"deviation": -.2}, 0), ({"deviation": .2}, 0), ({"jain": .98}, 0),
+                            ({}, 5e4)):
+            row = {"excess": excess, "groups": [good, {**good, **bad}]}
+            self.assertTrue(changes.wrong(row), bad)
 
 
 class Reading(unittest.TestCase):

@@ -4,60 +4,54 @@
 #define __NET_SCH_RATE_GROUP_H
 
 #include <linux/atomic.h>
-#include <linux/bits.h>
 #include <linux/cache.h>
+#include <linux/limits.h>
+#include <linux/minmax.h>
 #include <linux/time64.h>
 #include <linux/types.h>
 
-/* The bounds that the shapers of a group keep, see DOC: rate group */
-#define RATE_GROUP_QUANTUM	12288U		/* bytes */
-#define RATE_GROUP_AHEAD	4096U		/* bytes */
-#define RATE_GROUP_OWED		8		/* turns */
-#define RATE_GROUP_SMALL	300U		/* bytes, of a packet */
-#define RATE_GROUP_BURST	1514U		/* bytes, what slack may give */
-#define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC)
-#define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC)
-#define RATE_GROUP_HORIZON	NSEC_PER_MSEC
-#define RATE_GROUP_TAB		3072U		/* bytes */
-#define RATE_GROUP_WINDOW	18		/* 2^18 ns = 262 us */
-#define RATE_GROUP_MEASURE	512		/* windows, 134 ms */
-#define RATE_GROUP_FOREVER	BIT_ULL(36)	/* ns, 69 s */
+/* See DOC: rate group */
 #define RATE_GROUP_MIN_RATE	64U		/* bytes/s */
+#define RATE_GROUP_QUANTUM	12288U		/* most, unless a packet is more */
+#define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
+#define RATE_GROUP_HORIZON	NSEC_PER_MSEC	/* unused time made up for */
+#define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
+#define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
+#define RATE_GROUP_OWED		8		/* the same, a member's quanta */
+#define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
 
 /**
  * struct rate_group - what the shapers of one group share
  * @tail: when all that was granted will have been sent, ns
- * @ahead: how far the allowance for going ahead of one's turn is used up, ns
- * @window: end of the time that @lead and @frame are about, ns
- * @lead: longest time from now to @tail that a reservation found, ns
- * @frame: longest frame charged, bytes
- * @holders: members that unused time is left for
+ * @ahead: until when the allowance for going ahead is used up, ns
+ * @skipped: unused time that members passed over, in all, ns
+ * @claimed: what of it was claimed, or came too late to be, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
- * @mtu: what a quantum is at least, bytes
- * @quantum: what a member reserves at a time, bytes
- * @quantum_max: the most that it may be, bytes
+ * @longest: length of the longest packet so far, bytes
+ * @quantum: what a member gets in each round, if @longest is not more, bytes
+ * @advance: what a member may reserve before it has it to send, bytes
  * @number: that the owner knows the group by
- * @members: how many there are; 0: the group is not in use
+ * @members: how many take a quantum; 0: the group is not in use
  *
- * Two cache lines. The first is written once per slot by whoever reserves it,
- * twice for a packet that goes ahead of its turn, and twice for a backlog that
- * is more than a slot; the second with RTNL held, and @quantum once per window
- * at most.
+ * The first cache line is written by whoever reserves a slot, once, or up to
+ * three times if unused time comes before the slot or is claimed, and twice for
+ * a packet that goes ahead. The second is written with RTNL held, but for
+ * @longest, which senders write when there is a longer packet than ever; they
+ * read it without a lock: a stale quantum or advance is one slot of the old
+ * length, and rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
 	atomic64_t	tail;
 	atomic64_t	ahead;
-	atomic64_t	window;
-	u32		lead;
-	u32		frame;
-	atomic_t	holders;
+	atomic64_t	skipped;
+	atomic64_t	claimed;
 
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;
-	u32		mtu;
+	u32		longest;
 	u32		quantum;
-	u32		quantum_max;
+	u32		advance;
 	u32		number;
 	u32		members;
 };
@@ -65,99 +59,121 @@ struct rate_group {
 /**
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
+ * @weight: 1, or 0 if it takes slots of its own length
+ * @late: what a backlog may make up for, in one slot, bytes; 0: as usual
+ * @burst: unused time that a new backlog may have, bytes
  * @rate: copy of the group's, bytes/s
  * @mult: ns per byte, shifted left by @shift
  * @shift: see @mult
- * @late: what a backlog may make up for, bytes, if that is more than usual
- * @burst: what a new backlog may make up for, bytes: how much a group that was
- *	idle may send at once
- * @backdate: the same, ns
  * @slack: how early a packet may go, ns
+ * @backdate: the same as @burst, ns
  * @horizon: how much unused time a backlog may make up for, ns
- * @frac: what is left of a ns, in units of 2^-@shift ns
  * @next: when the next byte may go, ns
  * @end: when the last slot ends, ns
- * @since: start of the backlog, ns: it has no claim to what was before, unless
- *	the group has holders
  * @stood: how long the member has waited for its turns, ns
- * @left: bytes that may still go in this slot; negative: too many went
- * @unpaid: bytes sent ahead of any reservation; negative: paid for, not sent
- * @unpaid_since: what was not used before that does not pay for them, ns;
- *	unless the group has holders
- * @window: number of the current window of recent traffic
- * @bytes: sent in that window
- * @measured: number of the window in which @share was measured
- * @sent: since then, bytes
- * @share: what the member sent before that, bytes/s
- * @tab: bytes that may be sent before they are reserved
- * @tab_end: when that permission ends, ns
- * @own: until when the share of the member is used up, ns
- * @excess: bytes sent beyond the member's share and not yet made up for
- * @frame: longest frame since the last reservation, bytes
- * @unit: longest frame before that, no more than a quantum, or than there was
- *	to send, bytes
- * @lent: time that turns without a slot took, ns
- * @turn: @next is a turn that only brings a reservation
- * @holds: its backlog has been more than a slot; it is one of the holders
+ * @seen: what @skipped of the group was at the last reservation, ns
+ * @frac: what is left of a ns, in units of 2^-@shift ns
+ * @left: what may still go in this slot, bytes
+ * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
+ * @excess: what the member has had beyond its share, bytes
+ * @turn: @next is a turn without a slot
+ * @active: when the last packet went, ns
+ * @sent: what went in the current period, bytes
+ * @share: what the member sent in the last period, bytes/s
  *
- * Protected by the lock of the shaper that it is part of. Its owner may set
- * @late and @burst before rate_group_update().
+ * Protected by the lock of the shaper that it is part of; reports read the last
+ * three without. The owner may set @late and @burst before rate_group_update().
  */
 struct rate_group_member {
 	struct rate_group	*group;
+	u32			weight;
+	u32			late;
+	u32			burst;
+
 	u64			rate;
 	u64			mult;
 	u32			shift;
-	u32			late;
-	u32			burst;
 	u32			slack;
 	u64			backdate;
 	u64			horizon;
-	u64			frac;
+
 	u64			next;
 	u64			end;
-	u64			since;
 	u64			stood;
+	u64			seen;
+	u64			frac;
 	s64			left;
 	s64			unpaid;
-	u64			unpaid_since;
-	u64			window;
-	u64			measured;
+	s64			excess;
+	bool			turn;
+
+	u64			active;
 	u64			sent;
 	u64			share;
-	u32			bytes;
-	u32			tab;
-	u64			tab_end;
-	u64			own;
-	s32			excess;
-	u32			frame;
-	u32			unit;
-	u32			lent;
-	bool			turn;
-	bool			holds;
 };
 
 struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
 				   u32 number);
-void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now);
+void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     u64 now);
+		     u32 weight, u64 now);
 void rate_group_leave(struct rate_group_member *m, u64 now);
 void rate_group_update(struct rate_group_member *m, u64 now);
-u64 rate_group_share(const struct rate_group_member *m, u64 now);
 
-void rate_group_arrive(struct rate_group_member *m, u64 now);
-bool rate_group_may_send(const struct rate_group_member *m, u64 now,
-			 u32 backlog);
+void rate_group_pause(struct rate_group_member *m, u64 now);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
-		     u64 *when);
-bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes, bool more,
-		     u64 *when);
-bool rate_group_granted(const struct rate_group_member *m, u32 backlog);
-void rate_group_count(struct rate_group_member *m, u32 len);
-bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own);
+		     u32 exactly, u64 *when);
+bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
+void rate_group_count(struct rate_group_member *m, u32 len);
 void rate_group_idle(struct rate_group_member *m, u64 now);
+
+/**
+ * rate_group_arrive - a packet arrives at a member that had no backlog
+ * @m: the member
+ * @now: time, ns
+ *
+ * A backlog that begins now has no claim to time that passed before, except
+ * for a burst.
+ *
+ * Context: lock of the member held.
+ */
+static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
+{
+	u64 since = now - m->backdate;
+
+	/* What others have skipped until now is not this backlog's */
+	m->seen = S64_MAX;
+	if (m->excess > 0)
+		rate_group_pause(m, now);
+	if ((s64)(since - m->next) > 0)
+		m->next = since;
+	if ((s64)(since - m->end) > 0) {
+		/* What was paid in advance is kept for a horizon */
+		if (since - m->end > m->horizon)
+			m->unpaid = max(m->unpaid, 0);
+		m->end = since;
+	}
+}
+
+/**
+ * rate_group_may_send - may the next packet go without asking
+ * @m: the member
+ * @now: time, ns
+ * @backlog: of the member, bytes
+ *
+ * Context: lock of the member held.
+ * Return: true if it is the member's slot, or @backlog is paid for. If not,
+ * see if rate_group_ahead() or rate_group_wait() lets the packet go.
+ */
+static inline bool rate_group_may_send(const struct rate_group_member *m,
+				       u64 now, u32 backlog)
+{
+	if (m->left > 0)
+		return (s64)(m->next - now) <= m->slack;
+
+	return m->unpaid + backlog <= 0;
+}
 
 /**
  * rate_group_clock - time as a member would see it with the rate for itself
@@ -175,11 +191,32 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 	return ((s64)(m->next - now) > 0 ? m->next : now) - m->stood;
 }
 
-/* Has it sent within the last ms or so? For reports, needs no lock. */
+/* Has it sent within the last ms? For reports, needs no lock. */
 static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
 {
 	/* Negative if it has sent since the caller looked at the clock */
-	return (s64)((now >> RATE_GROUP_WINDOW) - READ_ONCE(m->window)) <= 4;
+	return (s64)(now - READ_ONCE(m->active)) <= (s64)NSEC_PER_MSEC;
+}
+
+/* How much a member sends, is measured in periods of 2^27 ns, 134 ms */
+#define RATE_GROUP_PERIOD	27
+
+/**
+ * rate_group_share - what a member has of the rate of its group at present
+ * @m: the member
+ * @now: time, ns
+ *
+ * Context: any; what is read without the lock of the member, or torn in half on
+ * 32-bit, is a figure in a report.
+ * Return: bytes/s in the last full period; 0 if the member has sent nothing in
+ * this one and the one before.
+ */
+static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
+{
+	s64 periods = (now >> RATE_GROUP_PERIOD) -
+		      (READ_ONCE(m->active) >> RATE_GROUP_PERIOD);
+
+	return periods <= 1 ? READ_ONCE(m->share) : 0;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_H */

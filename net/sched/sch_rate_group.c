@@ -2,6 +2,7 @@
 /* One rate shared by many shapers, each under a lock of its own */
 
 #include <linux/hrtimer.h>
+#include <linux/if_ether.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -26,59 +27,64 @@
  * turns. In its slot a member paces its packets at R; after the last one it
  * asks for the next slot.
  *
- * A slot holds a *quantum* at most, which is the price of a turn: one atomic
- * operation on a shared cache line. It is a few frames, fewer the longer a
- * round takes. Packets are not divided, so a slot may give up to half a packet
- * too much or too little, or much more if packets are longer than a quantum.
- * The next reservation corrects the tail for that, and when it adds up to a
- * packet, the member gets a packet less: deficit round robin, with whole
- * packets.
+ * A slot costs one atomic operation on a shared cache line. It holds a
+ * *quantum*: R x RATE_GROUP_ROUND divided by the number of members, at most
+ * RATE_GROUP_QUANTUM, but never less than the longest packet. Seven rules add
+ * to this:
  *
- * Five things depart from this, each within a bound:
+ * Whole frames
+ *	A slot is rounded to full-size frames. What that is too much or too
+ *	little, and what goes outside of slots, is taken off the next slots or
+ *	added to them: deficit round robin. A member that owes a
+ *	quantum passes a turn, and a pause counts as a quantum per round.
  *
  * Lateness
- *	A backlog may make up for unused time, but not for more than the
- *	horizon: the longest of 1 ms, two frames at R, and twice the resolution
- *	of timers. So a late timer costs no rate, and a TX queue that was
- *	stopped does not end in a burst of all that it missed. Others that come
- *	while such a member is late leave it that time, if its backlog has been
- *	more than a slot. The owner of a member may set the horizon higher.
+ *	A slot may start when the member was due, but not more than the horizon
+ *	ago: the longest of 1 ms, two frames at R, and twice the resolution of
+ *	timers. So a late timer costs no rate, and a queue that was stopped does
+ *	not end in a burst of all that it missed. A member that its owner allows
+ *	to be late gets all that it is due in one slot.
+ *
+ * Skipped time
+ *	A backlog that begins now skips the time that nobody used before. A
+ *	member that was late may have it back, or light traffic of others would
+ *	take from its rate: what was skipped since its last slot, but no more
+ *	than the horizon for all members together.
  *
  * Bursts
- *	If the owner allows a burst, a backlog that begins may make up for as
- *	much unused time: a token bucket that all members share. They all draw
- *	on what the tail is behind, so together they send no larger a burst
- *	than one of them may.
+ *	If the owner allows a burst, a new backlog was due that much earlier: a
+ *	token bucket that all members share.
  *
  * Slack
- *	A packet whose time comes within the slack goes at once. This saves
- *	timers, and puts no more than a frame or two ahead of their time.
+ *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
+ *	that is less, goes at once. This halves the number of timers.
  *
- * The tab
- *	While the group has time to spare there is no reason to ask for every
- *	packet. A member that has been sending may send an eighth of that on a
- *	tab, and pay with its next reservation.
+ * Paying in advance
+ *	While nothing is granted to anybody, there is no reason to ask for every
+ *	packet: a slot for all of the backlog is longer than that by an eighth
+ *	of R x RATE_GROUP_ROUND, divided by the number of members. What is not
+ *	used is kept for a horizon.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member. It
- *	goes at once and its time is added to the tail. All that go ahead of
- *	their turn are limited by what is granted at that moment, and to a
- *	quarter of R. What a backlog has sent like that is taken off its next
- *	turns; when it owes RATE_GROUP_OWED of them, it has to wait for them.
+ *	goes at once, and its time is added to the tail. All that go ahead may
+ *	take RATE_GROUP_AHEAD out of what is granted at that moment, and a
+ *	quarter of R, or half as much if the packet is not a short one. Who owes
+ *	RATE_GROUP_OWED quanta may not go ahead.
  *
  * In any window of length t, the group sends no more than::
  *
- *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + RATE_GROUP_BURST
- *	+ for each member: RATE_GROUP_QUANTUM + RATE_GROUP_TAB
- *			   + its longest packet
+ *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + a full-size frame
+ *	+ for each member: the longest slot + two packets
  *
- * where the horizon is no shorter than the burst that is allowed, and for a
- * member that takes slots of its own length, that stands for a quantum. The
- * horizon only counts after time was left unused by members that were late,
- * stopped, or gave a slot back, and a quantum only for members that were late
- * with theirs. While some member has a backlog throughout and is called when it
- * asked to be, the group sends no less than R x t minus all that but the
- * horizon, and minus a slot each time that a backlog vanishes unsent.
+ * where the horizon is no shorter than the burst that is allowed, and the
+ * longest slot is a quantum unless the owner decides on it. The horizon only
+ * counts if members were late, or allowed a burst, or gave back a slot: the
+ * tail, less what was skipped and not claimed, moves by what is paid and by
+ * time that is lost, and by nothing else. While some member has a backlog
+ * throughout and is called when it asked to be, the group sends no less than
+ * R x t minus all that but the horizon, and minus a slot each time that a
+ * backlog vanishes unsent.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
@@ -109,20 +115,19 @@ static u64 to_ns_exact(struct rate_group_member *m, u64 bytes)
 	return fxp >> m->shift;
 }
 
-/* A time after @from, when everything from there on takes longer or shorter */
+/* What a time becomes when all from @from on takes longer or shorter. What was
+ * not used before that is not time at the new rate.
+ */
 static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 {
-	u64 ns = t - from;
+	u64 most = div64_u64(S64_MAX / 2, div64_u64(old_rate, new_rate) + 1);
 
 	if (!after(t, from))
-		return t;
-	if (old_rate > new_rate &&
-	    ns > div64_u64(RATE_GROUP_FOREVER,
-			   div64_u64(old_rate, new_rate) + 1))
-		return from + RATE_GROUP_FOREVER;
+		return from;
 
-	return from + min_t(u64, RATE_GROUP_FOREVER,
-			    mul_u64_u64_div_u64(ns, old_rate, new_rate));
+	/* Only a backlog that began since can have more, and has no claim to it */
+	return from + mul_u64_u64_div_u64(min(t - from, most), old_rate,
+					  new_rate);
 }
 
 /**
@@ -159,24 +164,37 @@ struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_find, "NET_SCHED_INTERNAL");
 
+/* For the rate and the number of members, so that all have the same */
+static void rate_group_set_quantum(struct rate_group *g)
+{
+	u64 each = mul_u64_u64_div_u64(g->rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
+
+	each = div_u64(each, max(g->members, 1U));
+	WRITE_ONCE(g->quantum, min(each, RATE_GROUP_QUANTUM));
+	WRITE_ONCE(g->advance, min(each / 8, RATE_GROUP_QUANTUM / 4));
+}
+
+static u32 rate_group_quantum(const struct rate_group *g)
+{
+	return max(READ_ONCE(g->quantum), READ_ONCE(g->longest));
+}
+
 /**
  * rate_group_set_rate - set the rate of a group
  * @g: the group, zeroed before the first call
  * @rate: bytes/s; 0 is unlimited: members neither wait nor reserve
- * @mtu: length of a full-size frame, bytes
  * @now: time, ns
  *
  * What was granted before takes accordingly longer or shorter from now on, so
  * a change neither lets anything go twice nor leaves the group waiting at the
- * old rate. The caller then calls rate_group_update() for each member. A slot
- * that a member reserves before that still has the length of the old rate.
+ * old rate. The caller then calls rate_group_update() for each member; until
+ * then a member gets no slot.
  *
  * Context: RTNL held.
  */
-void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now)
+void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 {
 	u64 old = g->rate;
-	u64 round;
 	s64 tail;
 	u64 new;
 
@@ -184,41 +202,23 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u32 mtu, u64 now)
 
 	if (rate)
 		rate = max_t(u64, rate, RATE_GROUP_MIN_RATE);
-	mtu = clamp(mtu, RATE_GROUP_SMALL, RATE_GROUP_QUANTUM);
-	if (rate == old && mtu == g->mtu)
-		return;
-
-	/* What one member can send in a round */
-	round = mul_u64_u64_div_u64(rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
-	WRITE_ONCE(g->mtu, mtu);
-	WRITE_ONCE(g->quantum, mtu);
-	WRITE_ONCE(g->quantum_max, clamp(round, mtu, RATE_GROUP_QUANTUM));
 	if (rate == old)
 		return;
 
+	/* Before the tail, so that rate_group_reserve() sees either the new
+	 * rate or that the tail has moved.
+	 */
+	WRITE_ONCE(g->rate, rate);
+	WRITE_ONCE(g->longest, max(READ_ONCE(g->longest), ETH_FRAME_LEN));
+	g->changed = now;
+	rate_group_set_quantum(g);
 	tail = atomic64_read(&g->tail);
 	do {
 		new = old && rate ? rescale(tail, now, old, rate) : now;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
 	atomic64_set(&g->ahead, now);
-	atomic64_set(&g->window, now);
-	g->rate = rate;
-	g->changed = now;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
-
-/* A member that has had more than a slot to send may be late to ask for the
- * next. Until its backlog is gone, those who come in between leave unused time
- * for it, as far as their own horizon goes: they pay from where the tail is,
- * instead of from when they came. From then on they are paced all the same.
- */
-static void rate_group_hold(struct rate_group_member *m, bool hold)
-{
-	if (m->holds == hold)
-		return;
-	m->holds = hold;
-	atomic_add(hold ? 1 : -1, &m->group->holders);
-}
 
 /**
  * rate_group_update - let a member follow the rate of its group
@@ -236,49 +236,44 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	u64 clock = rate_group_clock(m, now);
 	u64 old = m->rate;
 	u64 tail;
+	u32 most;
 
 	m->rate = g->rate;
-	if (!m->rate) {
-		rate_group_hold(m, false);
+	if (!m->rate)
 		return;
-	}
 
-	m->frac = 0;
 	m->shift = 34;
 	m->mult = div64_u64((u64)NSEC_PER_SEC << 34, m->rate);
 	while (m->mult >> 34) {
 		m->mult >>= 1;
 		m->shift--;
 	}
-	m->slack = min_t(u64, to_ns(m, RATE_GROUP_BURST), RATE_GROUP_SLACK);
-	m->backdate = to_ns(m, min_t(u32, m->burst, BIT(28)));
-	m->horizon = to_ns(m, clamp_t(u32, m->late, 2 * g->mtu, BIT(28)));
-	m->horizon = max3(m->horizon, m->backdate, RATE_GROUP_HORIZON);
+	m->slack = min_t(u64, to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK);
+	m->backdate = to_ns(m, min(m->burst, BIT(28)));
+	most = max3(m->late, m->burst, 2 * ETH_FRAME_LEN);
 	/* Nobody comes more often than timers do, if they are slow */
-	m->horizon = max_t(u64, m->horizon, 2ULL * hrtimer_resolution);
-
-	if (old == m->rate)
-		return;
+	m->horizon = max3(to_ns(m, min(most, BIT(28))), RATE_GROUP_HORIZON,
+			  2ULL * hrtimer_resolution);
+	tail = later(atomic64_read(&g->tail), now);
 	if (old) {
 		m->next = rescale(m->next, g->changed, old, m->rate);
 		m->end = rescale(m->end, g->changed, old, m->rate);
-		/* Unless the slot was taken after the change */
-		tail = atomic64_read(&g->tail);
-		if (after(m->end, tail))
-			m->end = tail;
+		/* A backlog may have begun since the change */
 		if (after(m->next, tail))
 			m->next = tail;
+		if (after(m->end, tail))
+			m->end = tail;
 	} else {
 		m->next = now;
 		m->end = now;
-		m->since = now;
 		m->left = 0;
 		m->unpaid = 0;
+		m->excess = 0;
 		m->turn = false;
 	}
 	m->stood = later(m->next, now) - clock;
-	m->own = now;
-	m->tab = 0;
+	m->seen = atomic64_read(&g->skipped);
+	m->frac = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
 
@@ -286,17 +281,20 @@ EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
  * rate_group_join - become a member of a group
  * @g: the group
  * @m: the member
+ * @weight: 1; or 0 if the member always takes slots of its own length: it has
+ *	to leave before the last of the others
  * @now: time, ns
  *
  * Context: RTNL and the lock of the member held, or nobody sending yet.
  */
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     u64 now)
+		     u32 weight, u64 now)
 {
 	memset(m, 0, sizeof(*m));
 	m->group = g;
-	m->unit = RATE_GROUP_SMALL;
-	g->members++;
+	m->weight = weight;
+	g->members += weight;
+	rate_group_set_quantum(g);
 	rate_group_update(m, now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_join, "NET_SCHED_INTERNAL");
@@ -313,14 +311,11 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 				       later(tail - ns, now)));
 }
 
-/* Too much, to be paid for, or too little, which was: the slot ends here. What
- * was too much has a claim to unused time like the slot that would be next.
- */
-static void rate_group_end_slot(struct rate_group_member *m, u64 now)
+/* What is left was paid for, what is missing was not */
+static void rate_group_end_slot(struct rate_group_member *m)
 {
-	if (m->left < 0 && m->unpaid <= 0)
-		m->unpaid_since = now - m->horizon;
 	m->unpaid -= m->left;
+	m->excess -= m->left;
 	m->left = 0;
 }
 
@@ -330,35 +325,39 @@ static void rate_group_end_slot(struct rate_group_member *m, u64 now)
  * @now: time, ns
  *
  * Sent, dropped or reset: what is left of its slot goes back to the group if
- * there still is time to use it. A few bytes, from a backlog whose length was
- * not known exactly, are kept for the next slot instead.
+ * there still is time to use it. As much as may be paid in advance is kept.
  *
  * Context: lock of the member held.
  */
 void rate_group_idle(struct rate_group_member *m, u64 now)
 {
-	s64 excess;
+	struct rate_group *g = m->group;
 	u64 wait;
 
-	rate_group_hold(m, false);
+	m->excess = max(m->excess, 0);
 	if (!m->left && !m->turn)
 		return;
 
-	if (m->left > 0 && after(m->next, now)) {
+	if (after(m->next, now)) {
 		/* No more than it has waited, or its clock would go back */
 		wait = min(m->next - now, m->stood);
 		m->stood -= wait;
 		m->next -= wait;
+		/* A turn that it has not passed yet */
+		if (m->turn)
+			m->excess += rate_group_quantum(g);
 	}
-	rate_group_end_slot(m, now);
+	m->unpaid -= m->left;
+	m->left = 0;
 	m->turn = false;
-
-	excess = -m->unpaid - READ_ONCE(m->group->mtu);
-	if (excess <= 0)
-		return;
-	m->unpaid += excess;
-	if (after(m->end, now))
-		rate_group_refund(m, now, excess);
+	/* At a rate that is about to change, later */
+	if (-m->unpaid > READ_ONCE(g->advance) &&
+	    READ_ONCE(g->rate) == m->rate) {
+		if (after(m->end, now))
+			rate_group_refund(m, now, -m->unpaid);
+		m->unpaid = 0;
+		m->end = m->next;
+	}
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
 
@@ -373,269 +372,184 @@ EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
  */
 void rate_group_leave(struct rate_group_member *m, u64 now)
 {
-	if (m->rate != m->group->rate)
+	struct rate_group *g = m->group;
+
+	if (m->rate != g->rate)
 		rate_group_update(m, now);
 	if (m->rate) {
 		rate_group_idle(m, now);
 		if (m->unpaid > 0)
-			atomic64_add(to_ns(m, m->unpaid), &m->group->tail);
+			atomic64_add(to_ns(m, m->unpaid), &g->tail);
 		else
 			rate_group_refund(m, now, -m->unpaid);
 	}
-	m->group->members--;
+	g->members -= m->weight;
+	rate_group_set_quantum(g);
 	memset(m, 0, sizeof(*m));
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
 
 /**
- * rate_group_arrive - a packet arrives at a member that had no backlog
+ * rate_group_pause - account for a pause of a member that owes something
  * @m: the member
  * @now: time, ns
  *
- * A backlog that begins now has no claim to time that passed before, except
- * for a burst. It may draw on time that is left for a member that is late, but
- * only as fast as the rate is from now on.
- *
- * Context: lock of the member held.
+ * Part of rate_group_arrive(): what the member has had too much, others have
+ * had since, a quantum in each round.
  */
-void rate_group_arrive(struct rate_group_member *m, u64 now)
+void rate_group_pause(struct rate_group_member *m, u64 now)
 {
-	rate_group_idle(m, now);
-	m->since = now - m->backdate;
-	m->next = later(m->next, m->since);
-	m->excess = 0;
+	u64 pause = after(now, m->next) ? min(now - m->next, NSEC_PER_SEC) : 0;
+	u64 tail = later(atomic64_read(&m->group->tail), now);
+	u32 quantum = rate_group_quantum(m->group);
+	u64 round = tail - now + to_ns(m, quantum);
+
+	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
+						     max(round, 1U)));
+	if (tail == now)
+		m->excess = 0;
 }
-EXPORT_SYMBOL_NS_GPL(rate_group_arrive, "NET_SCHED_INTERNAL");
+EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 
-/* Once per window, by one member: a round, in which each gets a quantum, shall
- * not take much longer than RATE_GROUP_ROUND, and a quantum is whole frames.
- * Between the two bounds it stays as it is, so that all get the same.
- */
-static void rate_group_adapt(struct rate_group *g, u64 now)
+/* How much to ask for: the quantum less what the member owes, in frames */
+static u32 rate_group_slot(struct rate_group_member *m, u32 backlog)
 {
-	s64 window = atomic64_read(&g->window);
-	u32 frame, quantum, lead, most;
-	u64 next;
+	s64 quantum = rate_group_quantum(m->group);
+	s64 want = quantum - m->excess;
+	u32 slot = 0;
 
-	if (after(window, now))
-		return;
-	/* Long enough for everybody to have had a turn */
-	lead = READ_ONCE(g->lead);
-	next = now + max_t(u64, NSEC_PER_MSEC, 2ULL * lead);
-	if (!atomic64_try_cmpxchg(&g->window, &window, next))
-		return;
+	if (want > 0) {
+		slot = rounddown((u32)want + ETH_FRAME_LEN / 2, ETH_FRAME_LEN);
+		slot = min(max(slot, ETH_FRAME_LEN), backlog);
+	}
+	m->excess += slot - quantum;
+	/* No credit without a backlog */
+	if (slot == backlog)
+		m->excess = max(m->excess, 0);
 
-	frame = clamp(READ_ONCE(g->frame), READ_ONCE(g->mtu),
-		      RATE_GROUP_QUANTUM);
-	most = max(READ_ONCE(g->quantum_max), frame);
-	quantum = READ_ONCE(g->quantum);
-	WRITE_ONCE(g->lead, 0);
-	WRITE_ONCE(g->frame, 0);
-
-	if (lead > RATE_GROUP_ROUND * 5 / 4)
-		quantum /= 2;
-	else if (lead < RATE_GROUP_ROUND / 2)
-		quantum *= 2;
-	quantum = frame * clamp(quantum / frame, 1U, most / frame);
-	if (quantum != READ_ONCE(g->quantum))
-		WRITE_ONCE(g->quantum, quantum);
+	return slot;
 }
 
-/**
- * rate_group_granted - is there something left of a member's slot
- * @m: the member
- * @backlog: of the member, bytes
- *
- * Context: lock of the member held.
- * Return: true if there is more than half a packet left, or all that it takes.
+/* Take back time that others skipped since the last slot of this member, @most
+ * of it. Together, members get no more than the horizon, of which what is still
+ * @unused is a part.
  */
-bool rate_group_granted(const struct rate_group_member *m, u32 backlog)
-{
-	return m->left > m->unit / 2 || (m->left > 0 && m->left >= backlog);
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_granted, "NET_SCHED_INTERNAL");
-
-/* How much to ask for. Slots are whole packets, so a member may have had up to
- * half a packet too much or too little so far, or all of a packet longer than a
- * quantum. That was paid for, but it was not fair: it gets a packet less, or
- * none in this turn.
- */
-static u32 rate_group_slot(struct rate_group_member *m, s32 quantum)
-{
-	s32 unit = m->unit, less;
-
-	less = (m->excess + (m->excess > 0 ? unit / 2 : -unit / 2)) / unit;
-	less = clamp(less * unit, -quantum, quantum);
-	m->excess -= less;
-
-	return quantum - less;
-}
-
-/* The heart of it. Siblings may move the tail at any time; what they read and
- * write besides it (lead, frame, quantum) only tunes the length of slots, and
- * may be lost or stale.
- */
-static void rate_group_reserve(struct rate_group_member *m, u64 now,
-			       u32 backlog, u32 exactly, bool more)
+static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 {
 	struct rate_group *g = m->group;
-	u32 quantum = READ_ONCE(g->quantum);
+	s64 skipped = atomic64_read(&g->skipped);
+	s64 claimed = atomic64_read(&g->claimed);
+	s64 claim, from;
+
+	most = min_t(s64, most, skipped - m->seen);
+	m->seen = skipped;
+	unused = clamp_t(s64, unused, 0, m->horizon);
+	do {
+		from = max_t(s64, claimed, skipped - m->horizon + unused);
+		claim = clamp(most, 0, max(skipped - from, 0));
+		if (!claim && !unused)
+			return 0;
+	} while (!atomic64_try_cmpxchg(&g->claimed, &claimed, from + claim));
+
+	return claim;
+}
+
+/* What could be sent in the time that nobody has used, bytes */
+static u32 rate_group_due(struct rate_group_member *m, u64 now, u64 tail)
+{
+	u64 from = later(tail, now - m->horizon);
+
+	return after(now, from) ? mul_u64_u64_div_u64(now - from, m->rate,
+						      NSEC_PER_SEC) : 0;
+}
+
+/* Move the tail by a slot. Siblings may do so at the same time. Return false if
+ * the rate is being changed: then nothing may be granted at the old one.
+ */
+static bool rate_group_reserve(struct rate_group_member *m, u64 now,
+			       u32 backlog, u32 exactly)
+{
+	u64 from = later(m->end, now - m->horizon);
+	struct rate_group *g = m->group;
 	s64 tail = atomic64_read(&g->tail);
-	u64 unpaid_since, since, least;
-	u64 start, end, base, frac, ns;
-	s64 unpaid, back;
+	u64 start, end, claim, debt, ns;
+	s64 unpaid, skip;
+	bool late;
 	u32 slot;
 
-	/* What the last slot gave too much is paid for now, as is the tab */
-	m->excess = clamp_t(s64, m->excess - m->left, -(s32)quantum, BIT(28));
-	rate_group_end_slot(m, now);
+	if (READ_ONCE(g->rate) != m->rate)
+		return false;
 
-	if (m->frame) {
-		m->unit = m->frame;
-		if (m->frame > READ_ONCE(g->frame))
-			WRITE_ONCE(g->frame, m->frame);
-		m->frame = 0;
-	}
-	m->unit = min(m->unit, quantum);
-	/* If nobody came in between, there is nobody to be fair to. Members
-	 * that have to go without a slot for now do come, see below.
-	 */
-	if (tail == m->end)
-		m->excess = 0;
+	slot = exactly ?: rate_group_slot(m, backlog);
+	if (m->late)
+		slot = clamp(rate_group_due(m, now, tail), slot, backlog);
+	else if (!exactly && slot == backlog && !after(tail, now + m->slack))
+		slot += READ_ONCE(g->advance);
 
-	slot = exactly ?: min(rate_group_slot(m, quantum), backlog);
-	least = now - m->horizon;
-	since = m->since;
-	unpaid_since = m->unpaid_since;
-	if (atomic_read(&g->holders)) {
-		since = least;
-		unpaid_since = least;
-	}
-	if (more || slot < backlog)
-		rate_group_hold(m, true);
-	frac = m->frac;
+	/* What went before is paid for as well, or was paid already */
+	unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
+	debt = to_ns(m, max(unpaid, 0));
+	ns = to_ns_exact(m, slot + unpaid) - debt;
+	late = after(now, from + m->slack);
+	claim = rate_group_claim(m, tail + debt - from, late ? now - tail : 0);
 	do {
-		m->frac = frac;
-		start = tail;
-		unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
-		if (unpaid > 0) {
-			start = later(start, unpaid_since) +
-				to_ns_exact(m, unpaid);
-			ns = to_ns_exact(m, slot);
-		} else {
-			ns = to_ns_exact(m, slot + unpaid);
-		}
-		start = later(start, since);
-		start = later(start, least);
-		back = min_t(u64, ns, m->lent);
-		end = start + ns - back;
-		/* A turn without a slot must be seen: 1 ns, given back later */
-		if (end == tail) {
-			end++;
-			back--;
-		}
+		smp_rmb(); /* pairs with the cmpxchg in rate_group_set_rate() */
+		if (READ_ONCE(g->rate) != m->rate)
+			return false;
+		start = tail - claim + debt;
+		skip = from - later(start, now - m->horizon);
+		end = later(start, from) + ns;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
+	if (skip > 0)
+		m->seen = atomic64_add_return(skip, &g->skipped);
 
-	m->lent -= back;
 	m->unpaid -= unpaid;
 	m->left = slot;
-	m->turn = !rate_group_granted(m, backlog);
-	/* It was enough for all there is, and is for what comes first later */
-	if (!exactly && m->left >= backlog)
-		m->unit = min(m->unit, backlog);
+	m->turn = !slot;
 	m->end = end;
-	m->own = end;
-	/* Before that comes what was paid earlier and is sent only now */
-	start = end - to_ns(m, slot);
-	base = later(m->next, now);
-	if (after(start, base))
-		m->stood += start - base;
+	/* What it has paid for, and not sent, lies before that */
+	start = end - to_ns(m, slot + max(-m->unpaid, 0));
+	from = later(m->next, now);
+	if (after(start, from))
+		m->stood += start - from;
 	m->next = later(m->next, start);
-
-	m->tab = 0;
-	if (!after(tail, now + m->slack)) {
-		m->tab = min_t(u32, m->bytes / 8, RATE_GROUP_TAB);
-		m->tab_end = now + BIT_ULL(RATE_GROUP_WINDOW);
-	}
-
-	if (after(end, now + READ_ONCE(g->lead)))
-		WRITE_ONCE(g->lead, min_t(u64, end - now, U32_MAX));
-	rate_group_adapt(g, now);
+	return true;
 }
-
-/**
- * rate_group_may_send - may the next packet go without asking
- * @m: the member
- * @now: time, ns
- * @backlog: of the member, bytes
- *
- * Context: lock of the member held.
- * Return: true if it is within a slot or on the tab. If not, see if
- * rate_group_ahead() or rate_group_wait() lets it go.
- */
-bool rate_group_may_send(const struct rate_group_member *m, u64 now,
-			 u32 backlog)
-{
-	if (rate_group_granted(m, backlog))
-		return !after(m->next, now + m->slack);
-
-	return m->unpaid + backlog <= m->tab && !after(now, m->tab_end);
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_may_send, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_wait - see to it that a member has a slot, or a turn, ahead
  * @m: the member
  * @now: time, ns
  * @backlog: of the member, bytes
+ * @exactly: length of the slot, a packet at least or all of the backlog, bytes;
+ *	0 is a quantum
  * @when: set to the time at which to ask again, ns
+ *
+ * For slots of a given length, the owner keeps account of what a member sends
+ * too much, and sees to it that what it takes adds up to less than the rate, or
+ * rounds become longer and longer.
  *
  * Context: lock of the member held.
  * Return: true if the member has to wait until @when, false if the next packet
  * may go at once.
  */
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
-		     u64 *when)
+		     u32 exactly, u64 *when)
 {
-	backlog = max(backlog, 1U);
-	while (!rate_group_granted(m, backlog)) {
-		/* In debt: it must wait for this turn, too, to come */
+	while (m->left <= 0) {
+		/* It passes this turn */
 		if (m->turn && after(m->next, now + m->slack))
 			break;
-		rate_group_reserve(m, now, backlog, 0, false);
+		if (!rate_group_reserve(m, now, max(backlog, 1U), exactly)) {
+			*when = now + NSEC_PER_MSEC;
+			return true;
+		}
 	}
 
 	*when = m->next;
 	return after(m->next, now + m->slack);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
-
-/**
- * rate_group_take - reserve a slot of a given length
- * @m: the member, which has nothing granted
- * @now: time, ns
- * @bytes: length of the slot: a packet at least, or all of the backlog
- * @more: there is more to send than that
- * @when: set to the time at which the slot starts, ns
- *
- * For members that are entitled to more, or less, than a quantum in each
- * round. Their owner keeps account of what they send too much, and sees to it
- * that what they take adds up to less than the rate, or rounds become longer
- * and longer.
- *
- * Context: lock of the member held.
- * Return: true if the member has to wait until @when, false if the next packet
- * may go at once.
- */
-bool rate_group_take(struct rate_group_member *m, u64 now, u32 bytes, bool more,
-		     u64 *when)
-{
-	rate_group_reserve(m, now, bytes, bytes, more);
-
-	*when = m->next;
-	return after(m->next, now + m->slack);
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_take, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_count - count something as part of a member's share
@@ -648,10 +562,10 @@ EXPORT_SYMBOL_NS_GPL(rate_group_take, "NET_SCHED_INTERNAL");
  */
 void rate_group_count(struct rate_group_member *m, u32 len)
 {
-	s64 quantum = READ_ONCE(m->group->quantum);
+	s64 most = 2 * rate_group_quantum(m->group);
 
-	if (m->excess < quantum)
-		m->excess = min_t(s64, (s64)m->excess + len, quantum);
+	if (m->excess < most)
+		m->excess = min(m->excess + len, most);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
 
@@ -660,94 +574,45 @@ EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
  * @m: the member
  * @now: time, ns
  * @len: what the packet is going to take of the rate, as far as known, bytes
- * @own: it is the only packet of its member: it may go ahead only if the share
- *	of the member, one quantum a round, has not been used up
  *
- * The packet must then be sent and charged. Short ones may use all of the
- * allowance, others half of it: the segments of a bulk flow look sparse when
- * there are many such flows, and would crowd the others out.
+ * The packet must then be sent and charged.
  *
  * Context: lock of the member held.
  * Return: true if it may, false if not or if there is no need to.
  */
-bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len, bool own)
+bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 {
 	struct rate_group *g = m->group;
-	u64 cost, limit, lead, start;
-	s64 ahead, slot, pay;
-	s32 quantum;
+	u64 cost, window, start;
+	s64 ahead, granted, pay;
 
-	slot = atomic64_read(&g->tail) - now;
-	if (slot <= m->slack || (own && after(m->own, now)))
-		return false;
-	quantum = READ_ONCE(g->quantum);
-	/* Or a flood of such packets would stop the rest for long after it */
-	if (!own && m->excess >= RATE_GROUP_OWED * quantum)
+	granted = atomic64_read(&g->tail) - now;
+	if (granted <= m->slack || READ_ONCE(g->rate) != m->rate ||
+	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_quantum(g))
 		return false;
 
-	/* Within the time that is granted, no more than RATE_GROUP_AHEAD */
-	lead = min_t(u64, slot, RATE_GROUP_FOREVER);
-	cost = max(to_ns(m, len * 4), div_u64(lead * len, RATE_GROUP_AHEAD));
-	limit = max(lead, to_ns(m, RATE_GROUP_AHEAD * 4));
+	/* RATE_GROUP_AHEAD in the time that is granted, or at a quarter of R.
+	 * The segments of a bulk flow look sparse where there are many such
+	 * flows: they leave half of that to shorter packets.
+	 */
+	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
+	window = max_t(u64, granted, to_ns(m, RATE_GROUP_AHEAD * 4));
+	cost = mul_u64_u64_div_u64(window, pay, RATE_GROUP_AHEAD);
 	if (len > RATE_GROUP_SMALL)
-		limit /= 2;
-
+		window /= 2;
 	ahead = atomic64_read(&g->ahead);
 	do {
 		start = later(ahead, now);
-		if (after(start + cost, now + limit))
+		if (after(start + cost, now + window))
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
-	/* The rest of a slot, too short for a packet, ends here */
-	if (m->left > 0 && !after(m->next, now + m->slack)) {
-		m->excess -= m->left;
-		rate_group_end_slot(m, now);
-	}
-	if (own)
-		m->own = now + div_u64(lead * len, quantum);
-	else
-		m->excess += len;
-
-	/* With what the last one cost more, or less, than it had asked for */
-	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
 	atomic64_add(to_ns_exact(m, pay), &g->tail);
 	m->unpaid -= pay;
+	m->excess += len;
 	return true;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
-
-/* How fast a member sends, for its user to see */
-static void rate_group_measure(struct rate_group_member *m, u64 window)
-{
-	u64 ns = (window - m->measured) << RATE_GROUP_WINDOW;
-	u64 share = 0;
-
-	/* Anew after a pause */
-	if (window - m->measured < 2 * RATE_GROUP_MEASURE)
-		share = mul_u64_u64_div_u64(m->sent, NSEC_PER_SEC, ns);
-	WRITE_ONCE(m->share, share);
-	WRITE_ONCE(m->measured, window);
-	m->sent = 0;
-}
-
-/**
- * rate_group_share - what a member has of the rate of its group at present
- * @m: the member
- * @now: time, ns
- *
- * Context: any; what is read without the lock of the member, or torn in half on
- * 32-bit, is a figure in a report.
- * Return: bytes/s over the last 134 ms or so; 0 if it has sent nothing for
- * twice that time.
- */
-u64 rate_group_share(const struct rate_group_member *m, u64 now)
-{
-	s64 windows = (now >> RATE_GROUP_WINDOW) - READ_ONCE(m->measured);
-
-	return windows < 2 * RATE_GROUP_MEASURE ? READ_ONCE(m->share) : 0;
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_share, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_charge - a packet was sent
@@ -759,27 +624,32 @@ EXPORT_SYMBOL_NS_GPL(rate_group_share, "NET_SCHED_INTERNAL");
  */
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 {
-	u64 window = now >> RATE_GROUP_WINDOW;
+	u64 periods = (now >> RATE_GROUP_PERIOD) -
+		      (m->active >> RATE_GROUP_PERIOD);
 
-	if (window != m->window) {
-		m->bytes = window - m->window == 1 ? m->bytes / 2 : 0;
-		WRITE_ONCE(m->window, window);
-		if (window - m->measured >= RATE_GROUP_MEASURE)
-			rate_group_measure(m, window);
+	if (periods) {
+		WRITE_ONCE(m->share, periods > 1 ? 0 :
+			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD);
+		m->sent = 0;
 	}
-	m->bytes += len;
+	WRITE_ONCE(m->active, now);
 	m->sent += len;
-	m->frame = max(m->frame, len);
+	if (len > READ_ONCE(m->group->longest))
+		WRITE_ONCE(m->group->longest, len);
 
 	/* Outside its slot? */
 	if (m->left <= 0 || after(m->next, now + m->slack)) {
-		if (m->unpaid <= 0)
-			m->unpaid_since = now - m->backdate;
 		m->unpaid += len;
+		/* rate_group_ahead() has counted what it paid for */
+		m->excess += clamp_t(s64, m->unpaid, 0, len);
 		return;
 	}
-	m->left -= len;
+
 	m->next += to_ns(m, len);
+	m->left -= len;
+	/* The rest is too short for a packet */
+	if (m->left <= len / 2)
+		rate_group_end_slot(m);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_charge, "NET_SCHED_INTERNAL");
 
