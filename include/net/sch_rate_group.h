@@ -12,12 +12,12 @@
 
 /* See DOC: rate group */
 #define RATE_GROUP_MIN_RATE	64U		/* bytes/s */
-#define RATE_GROUP_QUANTUM	12288U		/* most, unless a packet is more */
+#define RATE_GROUP_QUANTUM	12288U		/* or longest packet, bytes */
 #define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
 #define RATE_GROUP_HORIZON	NSEC_PER_MSEC	/* unused time made up for */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
-#define RATE_GROUP_OWED		8		/* the same, a member's quanta */
+#define RATE_GROUP_OWED		8		/* the same, in quanta */
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
 
 /**

@@ -125,7 +125,7 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 	if (!after(t, from))
 		return from;
 
-	/* Only a backlog that began since can have more, and has no claim to it */
+	/* Only a backlog that began since can have more, but no claim to it */
 	return from + mul_u64_u64_div_u64(min(t - from, most), old_rate,
 					  new_rate);
 }

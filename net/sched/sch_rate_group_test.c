@@ -1315,6 +1315,7 @@ static void rgt_test_rates(struct kunit *test)
 	u64 bound = 0, rate, tail, when, now;
 	struct rgt_member *m;
 	bool limited, may;
+	s64 excess;
 	u32 i, x;
 
 	rgt_begin(s, 0, s->n, &load);
@@ -1332,8 +1333,10 @@ static void rgt_test_rates(struct kunit *test)
 			RGT_EXPECT(s, may, EQ, false, "ahead");
 			if (m->part.left > 0)
 				continue;
+			excess = m->part.excess;
 			may = !rate_group_wait(&m->part, now, 5000, 0, &when);
 			RGT_EXPECT(s, may, EQ, false, "reserve");
+			RGT_EXPECT(s, m->part.excess, EQ, excess, "trace");
 			RGT_EXPECT(s, when, EQ, now + RGT_MS, "when");
 		}
 		RGT_EXPECT(s, rgt_tail(s), EQ, tail, "at the old rate");
