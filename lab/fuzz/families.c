@@ -338,6 +338,20 @@ static void make_gap(struct scenario *s)
 	}
 }
 
+/* So many saturated members beside those that are there, for 300 rounds */
+static void beside_saturated(struct scenario *s, u32 n)
+{
+	struct spec *m;
+
+	while (n--) {
+		m = add(s);
+		m->fair = true;
+		m->src[0] = fixed(SATURATED, MTU);
+	}
+	s->warm = packets_ns(s, 60 * s->n, MTU);
+	s->ns = s->warm + packets_ns(s, 300 * s->n, MTU);
+}
+
 /* One of many saturated queues has an application with a rhythm of its own: a
  * lone packet goes ahead, what follows takes a slot
  */
@@ -352,13 +366,7 @@ static void make_rhythm(struct scenario *s)
 	m->src[0] = fixed(RHYTHM, one_in(2) ? MTU : from_to(300, MTU));
 	m->src[0].count = from_to(1, 12);
 	m->src[0].gap = one_in(2) ? 1 : packets_ns(s, rnd(3), MTU) + 1;
-	while (n--) {
-		m = add(s);
-		m->fair = true;
-		m->src[0] = fixed(SATURATED, MTU);
-	}
-	s->warm = packets_ns(s, 60 * s->n, MTU);
-	s->ns = s->warm + packets_ns(s, 300 * s->n, MTU);
+	beside_saturated(s, n);
 }
 
 /* Never more than a packet: no way to get more than a share */
@@ -371,13 +379,7 @@ static void make_single(struct scenario *s)
 	m->greedy = true;
 	m->src[0] = fixed(SINGLE, one_in(2) ? MTU : from_to(64, MTU));
 	m->src[0].gap = one_in(2) ? 1 : packets_ns(s, rnd(4), MTU) + 1;
-	while (n--) {
-		m = add(s);
-		m->fair = true;
-		m->src[0] = fixed(SATURATED, MTU);
-	}
-	s->warm = packets_ns(s, 60 * s->n, MTU);
-	s->ns = s->warm + packets_ns(s, 300 * s->n, MTU);
+	beside_saturated(s, n);
 }
 
 /* Up and down between rates so far apart that times do not fit */
