@@ -49,8 +49,8 @@ def kunit(name):
 
 
 def suites(name):
-    """tc-testing: what the series add, and what the base has for the same qdiscs."""
-    got, guest = tdc.run_suites(FOLDER, "linux", name, [*tdc.NEAR, *tdc.added_suites()])
+    """tc-testing: of the series and the lab, and what the base has for the same qdiscs."""
+    got, guest = tdc.run_suites(FOLDER, "linux", name, tdc.suites_beside(tdc.NEAR))
     guest.judge()
     bad = [ident for cases in got.values() for ident, (ended, _) in cases.items()
            if ended != "ok"]

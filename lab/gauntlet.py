@@ -8,7 +8,7 @@ Two x86_64 kernels in QEMU: kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak an
 failslab; kcsan has KCSAN, strict. Each does
 
     KUnit       both suites
-    tdc         the base's suites for what the series changes, and those it adds
+    tdc         the base's suites for what the series change, theirs, and the lab's
     torture     OPS operations of torture.py (5,000), in seeds of PART
     crowd       four CPUs send through a group while ROUNDS times its options change,
                 its members come and go, and all of it is dumped
@@ -279,12 +279,11 @@ def suites(job, _):
                               jobs=CPUS, timeout=5400, params=(*job.sparse, NO_PKTGEN),
                               **MACHINE)
 
-    record = json.loads(tdc.RECORD.read_text())["suites"]
     with ThreadPoolExecutor(2) as pool:
-        ran = list(pool.map(half, (1, 2), halves([*tdc.NEAR, *tdc.added_suites()])))
+        ran = list(pool.map(half, (1, 2), halves(tdc.suites_beside(tdc.NEAR))))
     for got, guest in ran:
         job.look(guest)
-        passed, _, bad = tdc.compare(got, record)
+        passed, _, bad = tdc.compare(got, tdc.record())
         job.passed += passed
         job.failed += bad
 

@@ -2,7 +2,8 @@
 
 The base tree's own suites must end on the patched kernel as they end on the
 unpatched one; what that was is kept in results/tdc-base.json, and BASE=1
-measures it again. The suites that the series adds must pass.
+measures it again. What the series add must pass, and so must the lab's own suites,
+lab/cases/*.json: cases of the same form, too many for a series.
 """
 
 import json
@@ -12,10 +13,12 @@ import sys
 from boot import STOCK_SPLAT, boot, image
 from common import BUILD, ROOT, Die, guard, say
 
-NEAR = ("cake", "cake_mq", "mq", "mqprio", "tbf")  # what the series changes
+# What the series change: suite of the base, object that it tests.
+NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sch_mqprio",
+        "tbf": "sch_tbf"}
 BASE_SUITES = (*NEAR, "fq_codel", "htb")
 SELFTESTS = "tools/testing/selftests/tc-testing"
-QDISCS = "tc-tests/qdiscs"
+CASES = ROOT / "lab" / "cases"
 RECORD = ROOT / "results" / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
 
@@ -35,15 +38,32 @@ true
 
 
 def suite_file(tree, suite):
-    """Where a tree has a suite."""
-    return BUILD / tree / SELFTESTS / QDISCS / f"{suite}.json"
+    """Where a suite is: `x` among a tree's qdiscs, `cases/x` in lab/, `filters/x` there."""
+    folder, _, name = suite.rpartition("/")
+    if folder == CASES.name:
+        return CASES / f"{name}.json"
+    return BUILD / tree / SELFTESTS / "tc-tests" / (folder or "qdiscs") / f"{name}.json"
 
 
-def added_suites():
-    """Names of the suites that the series adds, from the patched tree."""
-    base, new = ({p.stem for p in suite_file(tree, "").parent.glob("*.json")}
-                 for tree in ("linux-base", "linux"))
-    return sorted(new - base)
+def touched_suites(tree="linux"):
+    """Names of a tree's suites that the base does not have, or has with other cases."""
+    names = []
+    for path in sorted((BUILD / tree / SELFTESTS / "tc-tests").glob("*/*.json")):
+        suite = f"{path.parent.name}/{path.stem}".removeprefix("qdiscs/")
+        base = suite_file("linux-base", suite)
+        if not base.exists() or base.read_bytes() != path.read_bytes():
+            names.append(suite)
+    return names
+
+
+def own_suites():
+    """Names of the suites of the lab itself."""
+    return [f"{CASES.name}/{path.stem}" for path in sorted(CASES.glob("*.json"))]
+
+
+def suites_beside(names):
+    """Some suites, those that the series touch, and the lab's own; each once."""
+    return list(dict.fromkeys([*names, *touched_suites(), *own_suites()]))
 
 
 def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
@@ -51,7 +71,7 @@ def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
 
     kernel: its folder. jobs: at the same time. more: as for boot().
     """
-    files = " ".join(f"{QDISCS}/{suite}.json" for suite in suites)
+    files = " ".join(str(suite_file(tree, suite)) for suite in suites)
     run = boot(
         image(kernel), name, COMMAND.format(files=files, jobs=jobs), timeout=timeout, **more,
         env={
@@ -81,10 +101,15 @@ def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
     return outcome, run
 
 
+def record():
+    """What the base gave: {suite: {id: verdict}}."""
+    return json.loads(RECORD.read_text())["suites"]
+
+
 def compare(got, base):
     """(cases that passed, as they were on the base without, sentences about the rest).
 
-    got: as of run_suites(). base: the record's {suite: {id: verdict}}.
+    got: as of run_suites(). base: as of record().
     """
     passed = skipped = 0
     bad = []
@@ -105,6 +130,14 @@ def count(cases, verdict="ok"):
     return sum(v == verdict for v, _ in cases.values())
 
 
+def owners(got, base):
+    """{whose: how many cases}; got and base as for compare()."""
+    cases = [(suite, ident) for suite in got for ident in got[suite]]
+    lab = sum(suite in own_suites() for suite, _ in cases)
+    old = sum(ident in base.get(suite, ()) for suite, ident in cases)
+    return {"the base": old, "the series": len(cases) - old - lab, "the lab": lab}
+
+
 def main():
     """Measure what is missing, print the table, fail on a regression."""
     if "--base" in sys.argv[1:] or not RECORD.exists():
@@ -119,17 +152,15 @@ def main():
             {"what": "tc-testing on the unpatched base kernel", "suites":
              {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}},
             indent=1) + "\n")
-    base = json.loads(RECORD.read_text())["suites"]
-
-    ours = added_suites()
+    base = record()
     say("tc-testing on the patched kernel (about 90 s)")
-    got, guest = run_suites("um", "linux", "tdc", [*BASE_SUITES, *ours])
+    got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
     guest.judge()
 
-    print(f"{'suite':<14}{'tests':>7}{'base':>7}{'patched':>9}")
+    print(f"{'suite':<24}{'tests':>7}{'base':>7}{'patched':>9}")
     for suite, cases in got.items():
         stock = base.get(suite)
-        print(f"{suite:<14}{len(cases):>7}"
+        print(f"{suite:<24}{len(cases):>7}"
               f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
               f"{count(cases):>9}")
     passed, skipped, bad = compare(got, base)
@@ -139,6 +170,7 @@ def main():
         indent=1) + "\n")
     for line in bad:
         print("FAIL " + line)
+    print(", ".join(f"{number} cases of {whose}" for whose, number in owners(got, base).items()))
     print(f"{passed} passed, {len(bad)} failed"
           + (f", {skipped} skipped as on the base" if skipped else ""))
     if bad:
