@@ -10,7 +10,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	torture changes fuzz figures bench cost mutants cocci coverage gauntlet am clean setup
+	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -73,9 +73,9 @@ coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, com
 	@$(LAB)/setup.py venv
 	@$(LAB)/coverage.py
 
-cocci: tree ## the series' semantic patch: planted faults found, the patched net/sched clean
-	@$(LAB)/setup.py cocci
-	@$(LAB)/cocci.py
+ladder: tree ## each series with only those before it: its kernel, its KUnit and tdc [SERIES=2: only that one]
+	@$(LAB)/setup.py iproute2 venv
+	@$(LAB)/ladder.py $(SERIES)
 
 check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
 	@$(LAB)/setup.py iproute2 sparse venv $(if $(FAST),,check)
@@ -84,8 +84,8 @@ check: tree ## what netdev asks of each patch and of the series, as one table [F
 test: ## everything but check, coverage, gauntlet and bench in full: "N passed, N failed"
 	@$(LAB)/test.py
 
-am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next
-	@$(LAB)/tree.py am TREE='$(TREE)'
+am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SERIES=2: those up to patches/2-*]
+	@$(LAB)/tree.py am TREE='$(TREE)' SERIES='$(SERIES)'
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
 	@$(LAB)/setup.py figures

@@ -1,4 +1,4 @@
-"""make bench: CPU time per packet, the unpatched kernel beside both series.
+"""make bench: CPU time per packet, the unpatched kernel beside the series.
 
 Virtual time: the load is exactly the same, and what differs is how much of the
 host's CPU time the guest takes for it. Kernels without debugging. A host's speed
@@ -113,8 +113,8 @@ def main():
         kernels[which] = kernel.module(which)
     rows = []
     print(f"{'per packet':<51}{'CPU time, ns':>30}{'wake-ups':>12}\n"
-          f"{'':<51}{'stock':>6}{'both':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}"
-          f"{'both':>6}")
+          f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}"
+          f"{'all':>6}")
     for label in CASES:
         row = per_packet(kernels, label)
         rows.append({"case": label, **row})

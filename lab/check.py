@@ -17,6 +17,7 @@ from pathlib import Path
 import check_patches
 import check_series
 from common import ROOT, Die, guard, say
+from kernel import tree_at
 
 RESULTS = ROOT / "results" / "check.json"
 TEXT = ROOT / "results" / "check.txt"
@@ -76,7 +77,7 @@ def main():
         update_readme()
         return
     fast = "--fast" in sys.argv[1:]
-    check_patches.prepare()
+    tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}
     check_patches.check_kernel(results["patches"], fast)

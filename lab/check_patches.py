@@ -72,17 +72,6 @@ def findings(text):
 
 # -------------------------------------------------------------- compiling
 
-def prepare():
-    """A tree of its own, the base's files linked, git only writes what differs."""
-    if not (WORK / ".git").exists():
-        say("making a tree to check in (about 5 s)")
-        shutil.rmtree(WORK, ignore_errors=True)  # half made, then interrupted
-        git(TREE, "worktree", "prune")
-        git(TREE, "worktree", "add", "-f", "--detach", WORK, "base")
-        run(["cp", "-aln", f"{BUILD / 'linux-base'}/.", f"{WORK}/"], "check-tree", ok=(0, 1))
-    checkout(WORK, "base")
-
-
 def checkout(work, commit):
     """Bring a work tree to a commit; only files that differ are written."""
     git(work, "checkout", "-q", "--detach", "-f", commit)
@@ -203,6 +192,14 @@ def form(patch, prefix, number, total):
     return said
 
 
+def lacks_fixes(patch, prefix, files):
+    """Whether a patch for net, which takes fixes only, says of what; as sentences."""
+    if prefix == "PATCH net" and any(map(is_code, files)) and not re.search(
+            r"^Fixes:", patch.read_text(), re.M):
+        return ["a fix of code for net without a Fixes: line"]
+    return []
+
+
 def added(patch, suffixes):
     """(file, line) for each line that a patch adds to files of some suffixes."""
     name = ""
@@ -252,8 +249,8 @@ def dictionary():
 
 
 def style(patch, cover, *options):
-    """checkpatch's complaints, less those that the cover letter explains."""
-    allowed = re.findall(r"checkpatch: (\S+)", cover.read_text())
+    """checkpatch's complaints, less those that the text of the cover letter explains."""
+    allowed = re.findall(r"checkpatch: (\S+)", cover)
     cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse",
            "--show-types", "--codespell", f"--codespellfile={dictionary()}", *options, patch]
     return [line.rpartition(f"{patch.name}:")[2]
@@ -278,7 +275,7 @@ def check_kernel(table, fast):
         run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())
     if status:
         raise Die(f"the base does not build: {text.strip().splitlines()[-1]}")
-    for series in KERNEL.series:
+    for series in KERNEL.present():
         some = series.patches()
         code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
         for number, patch in enumerate(some, 1):
@@ -289,11 +286,12 @@ def check_kernel(table, fast):
             before_sparse, before_doc = sparse(files), kernel_doc(files)
             new = [f for f in files if not (WORK / f).exists()]
             checkout(WORK, commit)
-            built = compile_all(files, patch == code[-1], fast)
+            built = compile_all(files, patch in code[-1:], fast)
             source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
             table[f"{patch.parent.name}/{patch.name}"] = {
-                "form": form(patch, series.prefix, number, len(some)),
-                "style": style(patch, series.cover, "--max-line-length=80"),
+                "form": form(patch, series.prefix, number, len(some))
+                + lacks_fixes(patch, series.prefix, files),
+                "style": style(patch, series.cover_text(), "--max-line-length=80"),
                 "api": api(patch) if source else None,
                 "maint": maintainers(files, new),
                 "doc": sorted(kernel_doc(files) - before_doc) if source else None,
@@ -342,7 +340,7 @@ def check_iproute2(table, fast):
     for number, (patch, commit) in enumerate(zip(patches, commits), 1):
         say(f"iproute2 {number} of {len(patches)}")
         said = {"form": form(patch, series.prefix, number, len(patches)),
-                "style": style(patch, series.cover, "--no-tree", "--max-line-length=100")}
+                "style": style(patch, series.cover_text(), "--no-tree", "--max-line-length=100")}
         if not fast:
             pages = [f for f in tree.git("diff", "--name-only", f"{commit}~", commit).split()
                      if re.search(r"\.\d$", f)]

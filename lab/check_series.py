@@ -16,12 +16,14 @@ import setup
 import tree
 from common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, am_patch, git, kernel_env
 from kernel import configure
+from ladder import climb
 
 BASE = BUILD / "linux-base"
 NOSCHED = BUILD / "check-nosched"
 VENV = BUILD / "venv/bin"
 CHECK_VENV = BUILD / "check-venv/bin"
-MOST = 15  # patches that netdev takes in one series
+MOST = 10  # patches of one series; netdev takes 15
+LETTER = 80  # lines of what a cover letter is made from
 LINE = 100  # columns of our Python
 RULES = "E,F,W,I,B,C4,UP,SIM,PIE,PLE,PLW"
 COCCI_SECONDS = 300  # for one semantic patch
@@ -43,23 +45,35 @@ def base_text(path):
     return git(KERNEL.dir, "show", f"base:{path}", check=False) or ""
 
 
+def every_series():
+    """The series that have patches, of the kernel and of iproute2."""
+    return KERNEL.present() + IPROUTE2.present()
+
+
 # ----------------------------------------------------------------- fast
 
 def form():
     """Number of patches, and the cover letters."""
-    said, counts = [], []
-    for series in (*KERNEL.series, *IPROUTE2.series):
-        patches = series.patches()
-        counts.append(f"{len(patches)} in {series.dir.name}")
-        if len(patches) > MOST:
-            said.append(f"{series.dir.name}: more than {MOST} patches")
-        letter = series.dir / tree.COVER
-        text = letter.read_text() if letter.exists() else ""
-        if not re.search(rf"^Subject: \[{series.prefix} 0+/{len(patches)}\] \S", text, re.M):
-            said.append(f"{series.dir.name}: no cover letter with a subject")
-        if "*** " in text or not re.search(r"^ \d+ files? changed", text, re.M):
-            said.append(f"{series.dir.name}: the cover letter is not filled in")
-    return f"{', '.join(counts)}, each with a cover letter", said
+    counts = [f"{len(series.patches())} in {series.folder}" for series in every_series()]
+    return (f"{', '.join(counts)}, each with a cover letter",
+            [line for series in every_series() for line in series_form(series)])
+
+
+def series_form(series):
+    """What netdev would say about the form of a series, as sentences."""
+    said, count = [], len(series.patches())
+    if count > MOST:
+        said.append(f"{count} patches, more than {MOST}")
+    letter = series.dir / tree.COVER
+    text = letter.read_text() if letter.exists() else ""
+    if not re.search(rf"^Subject: \[{series.prefix} 0+/{count}\] \S", text, re.M):
+        said.append("no cover letter with a subject")
+    if "*** " in text or not re.search(r"^ \d+ files? changed", text, re.M):
+        said.append("the cover letter is not filled in")
+    lines = len(series.cover_text().strip().splitlines())
+    if lines > LETTER:
+        said.append(f"a cover letter of {lines} lines, more than {LETTER}")
+    return [f"{series.folder}: {line}" for line in said]
 
 
 def applies():
@@ -189,24 +203,24 @@ def b4():
     home.mkdir()
     env = dict(os.environ, HOME=str(home), XDG_CACHE_HOME=str(home), XDG_DATA_HOME=str(home),
                XDG_CONFIG_HOME=str(home))
-    for series in (*KERNEL.series, *IPROUTE2.series):
+    for series in every_series():
         mails = []
         for number, file in enumerate([series.dir / tree.COVER, *series.patches()]):
             head, gap, rest = file.read_text().partition("\n\n")
             reply = "\nIn-Reply-To: <0@series>\nReferences: <0@series>" * bool(number)
             mails.append(f"{head}\nTo: netdev@localhost\nMessage-Id: <{number}@series>{reply}"
                          f"{gap}{rest}\n")
-        mbox, out = home / f"{series.dir.name}.mbox", home / series.dir.name
+        mbox, out = home / f"{series.folder}.mbox", home / series.folder
         mbox.write_text("".join(mails))
         cmd = [CHECK_VENV / "b4", "--offline-mode", "-n", "am", "-k", "-m", mbox, "-o", out]
         status, text = check.capture(cmd, home, env)
         ready = next(out.glob("*.mbx"), None) if out.exists() else None
         taken = len(re.findall(r"^From git@z", ready.read_text(), re.M)) if ready else 0
         counts.append(str(taken))
-        said += [f"{series.dir.name}: {line.strip()}" for line in text.splitlines()
+        said += [f"{series.folder}: {line.strip()}" for line in text.splitlines()
                  if re.search(r"error|missing|not found", line, re.IGNORECASE)]
         if status or taken != len(series.patches()):
-            said.append(f"{series.dir.name}: b4 took {taken} of {len(series.patches())}")
+            said.append(f"{series.folder}: b4 took {taken} of {len(series.patches())}")
     return f"takes {', '.join(counts)} patches from an mbox", said
 
 
@@ -255,11 +269,18 @@ def htmldocs():
     return " ".join(map(os.path.basename, pages)), said
 
 
+def ladder():
+    """Each series with only those before it."""
+    rungs = climb()
+    return (", ".join(f"{one.series} {one.kunit + one.tdc}" for one in rungs) + " cases",
+            [line for one in rungs for line in one.failed])
+
+
 def jobs(fast):
     """{name of a check: function that makes it}, in the order of the table."""
     checks = {"form": form, "git am": applies, "NET_SCHED=n": without_net_sched,
               "yamllint": yamllint, "shellcheck": shellcheck, "ruff": ruff}
     if not fast:
         checks.update({"coccicheck": coccicheck, "YNL": ynl, "b4": b4, "3-way": three_way,
-                       "htmldocs": htmldocs})
+                       "htmldocs": htmldocs, "ladder": ladder})
     return checks

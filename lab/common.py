@@ -5,6 +5,7 @@ Every failure ends the program with status 1 and one sentence on stderr (Die).
 Sizes are in GiB and times in seconds unless a name says otherwise.
 """
 
+import copy
 import errno
 import hashlib
 import json
@@ -251,14 +252,35 @@ def am_patch(repo, patch, *options, env=None):
 
 
 class Series:
-    """A folder of patches below patches/; tag marks its last commit in the tree."""
+    """A folder of patches below patches/; tag marks its last commit in the tree.
 
-    def __init__(self, folder, tag, prefix, cover):
-        self.dir, self.tag, self.prefix, self.cover = PATCHES / folder, tag, prefix, cover
+    prefix: in the subjects. cover: what its cover letter is made from, in the folder
+    unless it says otherwise.
+    """
+
+    def __init__(self, folder, prefix, cover=None):
+        self.dir, self.prefix = PATCHES / folder, prefix
+        self.tag = f"end/{folder}"
+        self.cover = cover or self.dir / "cover-letter.txt"
+
+    @property
+    def folder(self):
+        """Its name: that of its folder."""
+        return self.dir.name
 
     def patches(self):
         """The patches in order, without the cover letter, which is no .patch."""
         return sorted(self.dir.glob("0*.patch"))
+
+    def cover_text(self):
+        """What its cover letter is made from; empty when there is nothing."""
+        return self.cover.read_text() if self.cover.exists() else ""
+
+    def below(self, folder):
+        """The same series with its patches elsewhere."""
+        other = copy.copy(self)
+        other.dir = folder / self.folder
+        return other
 
 
 class Tree:
@@ -290,9 +312,22 @@ class Tree:
         """Change entries of the stamp."""
         self.stamp_file.write_text(json.dumps({**self.stamp, **changes}, indent=1) + "\n")
 
+    def present(self):
+        """The series that have patches, in order."""
+        return [series for series in self.series if series.patches()]
+
     def patches(self):
         """The patch files of all series, in order."""
         return [patch for series in self.series for patch in series.patches()]
+
+    def upto(self, name):
+        """The series up to the last that name means: its folder, or the number in it."""
+        found = [at for at, series in enumerate(self.series, 1)
+                 if name in (series.folder, series.folder.partition("-")[0])]
+        if not found:
+            raise Die(f"there is no series '{name}'; use one of "
+                      + ", ".join(series.folder for series in self.series))
+        return self.series[:found[-1]]
 
     def patches_hash(self):
         """Hash of all patch files of all series."""
@@ -337,7 +372,8 @@ class Tree:
         (the tree is then left at its base).
         """
         want = self.patches_hash()
-        if self.stamp.get("patches") == want:
+        if self.stamp.get("patches") == want and all(
+                self.has_tag(series) for series in self.present()):
             return False
         self.require_saved()
         tips = self.am(self.series)
@@ -359,6 +395,46 @@ class Tree:
                 self.git("tag", "-f", tag, tip)
             else:
                 self.git("tag", "-d", tag, check=False)
+
+    def has_tag(self, series):
+        """Whether a series' tag is there, be it in the history of HEAD or not."""
+        return self.git("rev-parse", "-q", "--verify", f"refs/tags/{series.tag}",
+                        check=False) is not None
+
+    def ends(self):
+        """{tag: last commit} of the series in this tree, in order.
+
+        A series is in it if it has patches or its tag is there. The last one ends at
+        HEAD, each other one at its tag.
+        """
+        head = self.git("rev-parse", "HEAD")
+        if self.git("merge-base", "--is-ancestor", "base", head, check=False) is None:
+            raise Die(f"HEAD of {self.dir} does not descend from the tag base; rebase it "
+                      "onto that")
+        used = [series for series in self.series if series.patches() or self.has_tag(series)]
+        *others, last = used or self.series[:1]
+        ends = {series.tag: self.find_end(series) for series in others}
+        ends[last.tag] = head
+        for before, (tag, end) in zip(["base", *ends.values()], ends.items()):
+            if self.git("merge-base", "--is-ancestor", before, end, check=False) is None:
+                raise Die(f"tag {tag} in {self.dir} is on a commit before the end of the series "
+                          "before it; set it to the last commit of its own series")
+        return ends
+
+    def find_end(self, series):
+        """The commit below HEAD that a series' tag means, also after a rebase."""
+        tag = series.tag
+        if self.git("merge-base", "--is-ancestor", tag, "HEAD", check=False) is not None:
+            return self.git("rev-parse", f"{tag}^{{commit}}")
+        subject = self.git("log", "-1", "--format=%s", tag, "--", check=False)
+        log = [line.partition(" ") for line in
+               self.git("log", "--format=%H %s", "base..HEAD").splitlines()]
+        same = [commit for commit, _, text in log if text == subject]
+        if len(same) != 1:
+            raise Die(f"tag {tag} is not in the history of {self.dir}; set it to the last commit "
+                      f"of {series.folder} with 'git -C {self.dir} tag -f {tag} <commit>', or "
+                      "delete the tag and the patches of a series that is no more")
+        return same[0]
 
     def am(self, series):
         """Apply series to the base without touching this work tree; {tag: commit}.
@@ -396,8 +472,12 @@ class Tree:
                   "or rebase the series and export it again")
 
 
+# The series, in the order in which they are applied; a folder may be missing.
 KERNEL = Tree("linux", [
-    Series("1-shared-state", "s1", "PATCH net-next", ROOT / "cover-letter.txt"),
-    Series("2-rate-group", "s2", "PATCH net-next", PATCHES / "2-rate-group/cover-letter.txt")])
-IPROUTE2 = Tree("iproute2", [
-    Series("iproute2", "s1", "PATCH iproute2-next", PATCHES / "iproute2/cover-letter.txt")])
+    Series("0-fixes", "PATCH net"),
+    Series("0-next", "PATCH net-next"),
+    Series("1-shared-state", "PATCH net-next", ROOT / "cover-letter.txt"),
+    Series("2-rate-group", "PATCH net-next"),
+    Series("3-shared-option", "PATCH net-next"),
+    Series("4-shared-htb", "PATCH net-next")])
+IPROUTE2 = Tree("iproute2", [Series("iproute2", "PATCH iproute2-next")])

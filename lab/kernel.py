@@ -1,11 +1,12 @@
 """Configure and build the kernels, each from a tree into a folder of build/.
 
-patched and base serve demo, KUnit, tdc and scenarios; series1 has the first series
-only; coverage is patched and counts which lines run. debug finds mistakes at a price,
-and has modules; faults is that with faults in it. bench-* are without debugging, for
-figures and for counting CPU time; smp-* have two CPUs and real time; sweep-* are
-bench-* with a constant that can be set. All these are User-Mode Linux; kasan and kcsan
-are for QEMU with several CPUs: the one finds wrong accesses, the other data races.
+patched and base serve demo, KUnit, tdc and scenarios; the kernel called like a series
+has that one and those before it; coverage is patched and counts which lines run. debug
+finds mistakes at a price, and has modules; faults is that with faults in it. bench-* are
+without debugging, for figures and for counting CPU time; smp-* have two CPUs and real
+time; sweep-* are bench-* with a constant that can be set. All these are User-Mode Linux;
+kasan and kcsan are for QEMU with several CPUs: the one finds wrong accesses, the other
+data races.
 """
 
 import collections
@@ -15,7 +16,7 @@ import shutil
 import sys
 
 from boot import STOCK_SPLAT, image
-from common import BUILD, JOBS, ROOT, Die, git, guard, kernel_env, make_args, run
+from common import BUILD, JOBS, KERNEL, ROOT, Die, git, guard, kernel_env, make_args, run, say
 from mutants import mutated, read_list
 
 LAB = ROOT / "lab"
@@ -30,7 +31,6 @@ Kernel = collections.namedtuple("Kernel", "tree out fragments arch", defaults=("
 KERNELS = {  # name: tree, output folder, fragments of the configuration, architecture
     "patched": Kernel("linux", "um", CONFIG),
     "base": Kernel("linux-base", "um-base", CONFIG),
-    "series1": Kernel("linux-s1", "um-s1", CONFIG),
     "debug": Kernel("linux", "um-debug", DEBUG),
     "faults": Kernel("faults/linux", "faults/um-debug", DEBUG),
     "bench-patched": Kernel("linux", "um-bench", BENCH),
@@ -45,6 +45,9 @@ KERNELS = {  # name: tree, output folder, fragments of the configuration, archit
     "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
     "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
 }
+ENDS = {series.folder: series.tag for series in KERNEL.series}  # kernel: tag of its tree
+KERNELS.update({name: Kernel(f"ladder/{name}/linux", f"ladder/{name}/um", CONFIG)
+                for name in ENDS})
 OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
         "sch_rate_group", "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
@@ -86,9 +89,23 @@ def flags(which, source):
     return args + (GCOV if which == "coverage" else [])
 
 
+def source_of(which):
+    """The tree of a kernel; of one that has no name here, that of the patched one."""
+    return BUILD / KERNELS.get(which, KERNELS["patched"]).tree
+
+
 def known_splats(which):
-    """What a kernel is known to report, as for boot.splats()."""
-    return STOCK_SPLAT if which.endswith("base") else ()
+    """What a kernel is known to report, as for boot.splats(): cake_mq on its siblings."""
+    walks = "rcu_dereference(netdev_get_tx_queue(" in (
+        source_of(which) / "net/sched/sch_cake.c").read_text()
+    return STOCK_SPLAT if walks else ()
+
+
+def shares(which, contender):
+    """Whether a kernel's tree has what a contender's option `shared` needs, if it has one."""
+    kind, _, option = contender.rpartition(" + ")[2].partition(" ")
+    header = source_of(which) / "include/uapi/linux/pkt_sched.h"
+    return option != "shared" or f"TCA_{kind.upper()}_SHARED" in header.read_text()
 
 
 def configure(source, out, fragments=CONFIG, name="config", arch="um"):
@@ -152,12 +169,31 @@ def linked_tree(where, source, mark, files):
     stamp.write_text(mark)
 
 
-def series1_tree(where):
-    """Make a tree with the first series only."""
-    repo = BUILD / "linux"
-    files = {path: git(repo, "show", f"s1:{path}", raw=True)
-             for path in git(repo, "diff", "--name-only", "base", "s1").splitlines()}
-    linked_tree(where, BUILD / "linux-base", git(repo, "rev-parse", "s1"), files)
+def tree_at(where, commit):
+    """Bring a work tree of the series' repo to a commit; made if there is none.
+
+    The files of the base that git does not track are linked; git only writes what
+    differs.
+    """
+    if git(where, "rev-parse", "-q", "--verify", "HEAD", check=False) is None:
+        say(f"making the tree {where.relative_to(BUILD)} (about 5 s)")
+        shutil.rmtree(where, ignore_errors=True)  # half made, or of a repo that is gone
+        where.parent.mkdir(parents=True, exist_ok=True)
+        part = where.with_name(f"{where.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        KERNEL.git("worktree", "prune")
+        KERNEL.git("worktree", "add", "-f", "--detach", part, "base")
+        run(["cp", "-aln", f"{BUILD / 'linux-base'}/.", f"{part}/"], "tree-at", ok=(0, 1))
+        KERNEL.git("worktree", "move", part, where)
+    git(where, "checkout", "-q", "--detach", "-f", commit)
+
+
+def series_tree(which, where):
+    """Make the tree of a series, with those before it and none after."""
+    end = KERNEL.ends().get(ENDS[which])
+    if not end:
+        raise Die(f"{KERNEL.dir} has no series {which}; it begins with its tag {ENDS[which]}")
+    tree_at(where, end)
 
 
 def faults_tree(where):
@@ -177,8 +213,8 @@ def build(which):
     """Build one kernel; return its path."""
     tree, out, fragments, arch = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
-    if which == "series1":
-        series1_tree(source)
+    if which in ENDS:
+        series_tree(which, source)
     if which == "faults":
         faults_tree(source)
     configure(source, out, fragments, f"config-{which}", arch)

@@ -301,9 +301,9 @@ measures some points again.
 
 | contender | what it is |
 |---|---|
-| series | `cake_mq` with both series applied |
+| series | `cake_mq` with all series applied |
 | stock cake_mq | `cake_mq` of the unpatched kernel |
-| tbf shared | `mq` with `tbf ... shared` on each queue, both series applied |
+| tbf shared | `mq` with `tbf ... shared` on each queue, all series applied |
 | root cake, root htb | one qdisc for all queues, so one lock; htb with one class, a burst of 5 us, a FIFO |
 | htb + fq_codel | the same with fq_codel in the class |
 | EDT | `mq` + `fq`, departure times of one clock for all queues from a BPF program, [lab/edt.c](../lab/edt.c), written after Algorithm 2 of the paper; drops what would have to wait longer than its horizon, 50 ms unless said |

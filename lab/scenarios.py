@@ -1,4 +1,4 @@
-"""Loads that hurt, in virtual time, on the unpatched kernel and on both series.
+"""Loads that hurt, in virtual time, on the unpatched kernel and on the series.
 
 Each scenario drives the device hop0 (lab/hop.py) and returns figures; ROWS says
 which of them the table shows, in which unit and within which bound. Rates are in
@@ -17,7 +17,7 @@ from pathlib import Path
 import kernel
 import tcp
 from boot import boot_script
-from common import ROOT, Die, guard, record_time, say
+from common import KERNEL, ROOT, Die, guard, record_time, say
 from hop import NAME, Hop
 from traffic import FRAME, active_queues, command, contender_lines, tc
 
@@ -550,7 +550,8 @@ def guest(spec):
 
 # ------------------------------------------------------------- host side
 
-COLUMNS = ("base", "series1", "patched")
+# Kernels: the unpatched one, the one without a rate group, the one with all series.
+COLUMNS = ("base", KERNEL.upto("1")[-1].folder, "patched")
 
 
 class Row:
@@ -836,10 +837,9 @@ def measure(which, patterns=(), on_row=None, everything=False):
             (partial(load, params=("highres=off",)), ("slow", "cake_mq", SLOW_TIMERS)),
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
-    if which != "base":
-        jobs += [(load, (f"also{number}", contender, names if everything else own))
-                 for number, (contender, own) in enumerate(also_run().items())
-                 if which != "series1" or "tbf" not in contender]
+    jobs += [(load, (f"also{number}", contender, names if everything else own))
+             for number, (contender, own) in enumerate(also_run().items())
+             if kernel.shares(which, contender)]
     with ThreadPoolExecutor(2) as pool:
         for job in [pool.submit(function, *args) for function, args in jobs]:
             job.result()
@@ -871,7 +871,7 @@ def derive(figures):
 
 def table(results):
     """The rows as lines of text; results: {kernel: figures}."""
-    lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'both':>12}{'bound':>12}"]
+    lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'all':>12}{'bound':>12}"]
     for row in ROWS:
         lines.append(row.title)
         for label, bound in zip(row.cells, row.bounds):
@@ -919,8 +919,8 @@ def store(results):
 
 
 def compare():
-    """Measure the unpatched kernel and the first series alone, and keep that."""
-    for which in ("base", "series1"):
+    """Measure the unpatched kernel and the one without a rate group, and keep that."""
+    for which in COLUMNS[:2]:
         kernel.build(which)
         say(f"the scenarios on kernel '{which}' (about 90 s)")
         store({**stored(), which: measure(which)})

@@ -57,7 +57,6 @@ PACKAGES = {
 MORE = {  # step: what single targets need, and nothing else
     "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
               "coccinelle": "spatch", "mandoc": "mandoc"},
-    "cocci": {"coccinelle": "spatch"},
     "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
                 "clang-19": "clang-19"},
     "qemu": {"qemu-system-x86": "qemu-system-x86_64"},

@@ -33,8 +33,6 @@ GATES = (
     ("demo", ("demo.py",)),
     ("changes", ("changes.py",)),
     ("figures", ("figures.py", "check")),
-    ("coccinelle", ("setup.py", "cocci")),
-    ("semantic patch", ("cocci.py",)),
     ("mutants", ("mutants.py",)),
     ("patches", ("check.py", "--fast")),
 )

@@ -13,6 +13,8 @@ from pathlib import Path
 import boot
 import changes
 import check
+import check_patches
+import check_series
 import common
 import coverage
 import demo
@@ -117,7 +119,7 @@ class Inputs(unittest.TestCase):
 
     def test_patch_does_not_apply(self):
         """git am of a patch that does not fit leaves nothing behind."""
-        patch = next((common.PATCHES / "1-shared-state").glob("0003-*.patch"))
+        patch = next(p for p in common.KERNEL.patches() if "\n--- a/" in p.read_text())
         with tempfile.TemporaryDirectory() as folder:
             env = common.git_env(**common.identity("T", "t@example.com"))
             common.git(folder, "init", "-q")
@@ -125,6 +127,98 @@ class Inputs(unittest.TestCase):
             applied, _ = common.am_patch(folder, patch)
             self.assertFalse(applied)
             self.assertFalse((Path(folder) / ".git/rebase-apply").exists())
+
+
+class Ladder(unittest.TestCase):
+    """Where series end, in a small tree: commits a, b, c, d, e on a base."""
+
+    def setUp(self):
+        """A tree with the series 1-x (one patch; it ends at b), 2-y (none), and 3-z."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        series = [common.Series(name, "PATCH").below(self.folder / "patches")
+                  for name in ("1-x", "2-y", "3-z")]
+        self.tree = common.Tree("ladder-test", series)
+        self.tree.dir = self.folder / "tree"
+        self.tree.dir.mkdir()
+        self.tree.git("init", "-q")
+        self.commits = {text: self.commit(text) for text in ("base", *"abcde")}
+        self.tree.git("tag", "base", self.commits["base"])
+        self.tag("1-x", "b")
+        self.patch("1-x", "[PATCH 1/1] net: x\n")
+
+    def commit(self, text):
+        """An empty commit; its id."""
+        env = common.git_env(**common.identity("T", "t@example.com"))
+        self.tree.git("commit", "-q", "--allow-empty", "-m", text, env=env)
+        return self.tree.git("rev-parse", "HEAD")
+
+    def tag(self, folder, text):
+        """Say where a series ends."""
+        self.tree.git("tag", "-f", f"end/{folder}", self.commits[text])
+
+    def patch(self, folder, subject):
+        """Give a series a patch."""
+        path = self.folder / "patches" / folder / "0001-x.patch"
+        path.parent.mkdir(parents=True)
+        path.write_text(f"From 0\nFrom: T <t@example.com>\nSubject: {subject}\n")
+
+    def ends(self):
+        """Where the series end, as {folder: subject}."""
+        return {tag.removeprefix("end/"): self.tree.git("log", "-1", "--format=%s", end)
+                for tag, end in self.tree.ends().items()}
+
+    def test_last(self):
+        """The last series ends at HEAD, wherever its tag is; a tag makes a series."""
+        self.assertEqual(self.ends(), {"1-x": "e"})
+        self.tag("3-z", "c")
+        self.assertEqual(self.ends(), {"1-x": "b", "3-z": "e"})
+        self.tag("2-y", "d")
+        self.assertEqual(self.ends(), {"1-x": "b", "2-y": "d", "3-z": "e"})
+
+    def test_rebase(self):
+        """A tag that a rebase left behind means the commit with its subject."""
+        self.tag("2-y", "d")
+        self.tag("3-z", "e")
+        self.tree.git("reset", "-q", "--hard", self.commits["a"])
+        for text in "bcxde":
+            self.commit(text)
+        self.assertEqual(self.ends(), {"1-x": "b", "2-y": "d", "3-z": "e"})
+        self.tree.git("reset", "-q", "--hard", "HEAD~2")
+        self.assertIn("set it to", sentence(self, self.tree.ends))
+
+    def test_order(self):
+        """Series that end before those before them, or nowhere."""
+        self.tag("2-y", "a")
+        self.tag("3-z", "e")
+        self.assertIn("before the end", sentence(self, self.tree.ends))
+        self.tag("2-y", "b")
+        self.tree.git("tag", "-d", "end/1-x")
+        self.assertIn("end/1-x is not in the history", sentence(self, self.tree.ends))
+
+    def test_upto(self):
+        """A series by folder or number; of two with the same number the last one."""
+        def upto(name):
+            return [series.folder for series in common.KERNEL.upto(name)]
+
+        self.assertEqual(upto("0"), ["0-fixes", "0-next"])
+        self.assertEqual(upto("0-fixes"), ["0-fixes"])
+        self.assertEqual(len(upto("2")), 4)
+        self.assertIn("no series 'x'", sentence(self, common.KERNEL.upto, "x"))
+
+    def test_form(self):
+        """A series has a prefix, a cover letter, and is short; a fix says of what."""
+        series = self.tree.series[0]
+        series.cover = self.folder / "cover-letter.txt"
+        self.assertIn("no cover letter", check_series.series_form(series)[0])
+        series.cover.write_text("subject\n" * 81)
+        (series.dir / tree.COVER).write_text("Subject: [PATCH 0/1] net: x\n 1 file changed\n")
+        self.assertEqual(check_series.series_form(series),
+                         ["1-x: a cover letter of 81 lines, more than 80"])
+        patch, = series.patches()
+        self.assertEqual(check_patches.lacks_fixes(patch, "PATCH net-next", ["net/x.c"]), [])
+        self.assertTrue(check_patches.lacks_fixes(patch, "PATCH net", ["net/x.c"]))
 
 
 class Documents(unittest.TestCase):
@@ -165,7 +259,7 @@ class Documents(unittest.TestCase):
             for label, bound in zip(row.cells, row.bounds):
                 told = next(lines)
                 self.assertEqual(told[4:42].strip(), label)
-                for at, which in ((42, "base"), (54, "series1")):
+                for at, which in zip((42, 54), scenarios.COLUMNS):
                     self.assertEqual(told[at:at + 12].strip(), row.text(label, results[which]))
                 if bound is not None:
                     value = float(told[66:78])
@@ -279,6 +373,15 @@ class Reading(unittest.TestCase):
         self.assertEqual(gauntlet.accesses(log), [
             (("write", "f+0x2/0x5"), ("read (marked)", "g.isra.0+0x3/0x5")),
             (("read", "k+0x1/0x2"), None)])
+
+    def test_suites(self):
+        """Where suites of tc-testing are, by their names."""
+        base = common.BUILD / "linux-base/tools/testing/selftests/tc-testing/tc-tests"
+        for name, path in (("mq", base / "qdiscs/mq.json"), ("cases/x", tdc.CASES / "x.json"),
+                           ("infra/qdiscs", base / "infra/qdiscs.json")):
+            self.assertEqual(tdc.suite_file("linux-base", name), path)
+        self.assertEqual(tdc.touched_suites("linux-base"), [])
+        self.assertIn("the lab", tdc.owners({"mq": {"86ac": ("ok", "")}}, {}))
 
     def test_tap(self):
         """Lines of tdc's TAP output."""

@@ -5,16 +5,19 @@
 usage: tree.py tree [KERNEL=/path/to/linux | LINUX_TARBALL=/path/to/linux.tar.xz]
        tree.py export [SOB='Name <mail>']
        tree.py check-copies
-       tree.py am TREE=/path/to/linux [SERIES=2]
+       tree.py am TREE=/path/to/linux [SERIES=folder or number]
 
 tree          unpack the base into build/linux and build/linux-base, git am the series
 export        write the commits in build/linux (and build/iproute2) back to patches/,
               and the files they touch to their kernel paths in this repo
 check-copies  fail when those files or patches/ differ from the commits
-am            apply the series to another tree, with 3-way merges where needed
+am            apply the series to another tree, with 3-way merges where needed: all of
+              them, or those up to SERIES
 
-Series 1 ends at tag s1 once the folder patches/2-rate-group exists; until then
-every commit belongs to series 1.
+The series are listed at the end of lab/common.py. The tag end/<folder> marks the last
+commit of each; the last series ends at HEAD, wherever its tag is. A series begins with
+its tag, or with patches in its folder; after a rebase its end is the commit with the
+subject of the one that the tag is on.
 """
 
 import os
@@ -35,7 +38,6 @@ from common import (
     PATCHES,
     ROOT,
     Die,
-    Series,
     am_patch,
     arguments,
     base_conf,
@@ -215,7 +217,7 @@ def export_tree(one):
             raise Die(f"patches/ changed since {one.dir} was made from it, and exporting would "
                       f"undo that; put your commits on a branch, 'git -C {one.dir} reset --hard "
                       f"{stamp['head'][:12]}', 'make tree', and cherry-pick them")
-        changed = [install(Path(tmp) / series.dir.name, series.dir) for series in one.series]
+        changed = [install(Path(tmp) / series.folder, series.dir) for series in one.series]
     old, new = stamp.get("head"), ([tip for tip in tips.values() if tip] or ["base"])[-1]
     one.git("reset", "-q", "--soft", new)
     one.set_tags(tips)
@@ -233,18 +235,14 @@ def round_trip(one, out):
     Die when git am makes something else of the patches than the commits.
     """
     ends = format_tree(one, out)
-    again = [Series(series.dir.name, series.tag, series.prefix, series.cover)
-             for series in one.series]
-    for series in again:
-        series.dir = out / series.dir.name
-    tips = one.am(again)
+    tips = one.am([series.below(out) for series in one.series])
     for tag, end in ends.items():
         if tips[tag] and one.git("diff", "--raw", tips[tag], end):
             raise Die(f"git am does not give the content of {end[:12]} in {one.dir} back; "
                       "see whether it holds an empty commit or a merge")
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         format_tree(one, Path(tmp), tips)
-        for path in sorted(out.rglob("0*"), key=lambda path: path.name == COVER):
+        for path in sorted(out.glob("*/0*"), key=lambda path: path.name == COVER):
             twin = Path(tmp) / path.relative_to(out)
             if not twin.exists() or twin.read_bytes() != path.read_bytes():
                 raise Die(f"{path.name} changes on its way through git am; mend its commit "
@@ -255,43 +253,16 @@ def round_trip(one, out):
 def format_tree(one, out, tips=None):
     """Write all series of a tree below out, one folder each; {tag: last commit}.
 
-    tips gives the last commit of each series; without it, the last series ends
-    at HEAD and the first at its tag if the second one's folder exists.
+    tips gives the last commit of each series; without it, see Tree.ends().
     """
-    ends = tips or series_ends(one)
+    ends = tips or one.ends()
     start = "base"
     for series in one.series:
-        (out / series.dir.name).mkdir(parents=True)
+        (out / series.folder).mkdir(parents=True)
         if ends.get(series.tag):
-            format_series(one, series, start, ends[series.tag], out / series.dir.name)
+            format_series(one, series, start, ends[series.tag], out / series.folder)
             start = ends[series.tag]
     return ends
-
-
-def series_ends(one):
-    """{tag: last commit} of each series in a tree, from its folders, tags and HEAD."""
-    head = one.git("rev-parse", "HEAD")
-    if one.git("merge-base", "--is-ancestor", "base", head, check=False) is None:
-        raise Die(f"HEAD of {one.dir} does not descend from the tag base; rebase it onto that")
-    used = [series for series in one.series[1:] if series.dir.exists()]
-    first = one.series[0]
-    if not used:
-        return {first.tag: head}
-    return {first.tag: find_tag(one, first.tag), used[-1].tag: head}
-
-
-def find_tag(one, tag):
-    """The commit below HEAD that a series' tag means, also after a rebase."""
-    if one.git("merge-base", "--is-ancestor", tag, "HEAD", check=False) is not None:
-        return one.git("rev-parse", f"{tag}^{{commit}}")
-    subject = one.git("log", "-1", "--format=%s", tag, check=False)
-    log = [line.partition(" ") for line in
-           one.git("log", "--format=%H %s", "base..HEAD").splitlines()]
-    same = [commit for commit, _, text in log if text == subject]
-    if len(same) != 1:
-        raise Die(f"tag {tag} is not in the history of {one.dir}; set it to the last commit of "
-                  f"{one.series[0].dir.name} with 'git -C {one.dir} tag -f {tag} <commit>'")
-    return same[0]
 
 
 def format_series(one, series, start, end, out):
@@ -504,7 +475,7 @@ def differing(one, out):
     """Paths (from the repo's root) of a tree's patches that differ from those below out."""
     wrong = []
     for series in one.series:
-        new, old = out / series.dir.name, series.dir
+        new, old = out / series.folder, series.dir
         names = {path.name for folder in (new, old) for path in folder.glob("0*")}
         wrong += [str((old / name).relative_to(ROOT)) for name in sorted(names)
                   if not ((new / name).exists() and (old / name).exists()
@@ -526,10 +497,11 @@ def am(settings):
         raise Die(f"TREE={settings['TREE']} is not a Linux source tree; give the path of one")
     if not KERNEL.dir.exists():
         raise Die("the base's objects for 3-way merges are missing; run 'make tree' first")
-    chosen = KERNEL.series[:2 if settings.get("SERIES") == "2" else 1]
+    chosen = KERNEL.upto(settings["SERIES"]) if settings.get("SERIES") else KERNEL.series
     patches = [patch for series in chosen for patch in series.patches()]
     if not patches:
-        raise Die(f"there are no patches in {chosen[-1].dir}; run 'make export'")
+        raise Die(f"there are no patches in {PATCHES} up to {chosen[-1].folder}; run "
+                  "'make export'")
     own = (target / ".git").exists()
     where = target if own else copy_subset(target)
     merged = am_branch(where, patches) if own else am_all(where, patches)
