@@ -103,7 +103,7 @@ class Plan:
         return self.rng.choice(choices)
 
     def lines_of_setup(self):
-        """The qdiscs before the first change, in groups of their own kind."""
+        """The qdiscs before the first change, all in one group."""
         if not self.parent:
             return [f"tc qdisc replace dev {NAME} root handle 1: "
                     + self.words("cake_mq", rate="100mbit")]
@@ -191,11 +191,16 @@ class Plan:
         return mtu + lines if self.rng.random() < .5 else lines + mtu
 
     def groups(self):
-        """What is to share a rate: (kind, list of queues) of each group."""
+        """What is to share a rate: (kind, list of queues) of each group.
+
+        kind: that of the group's qdiscs; of both, the one that may send more at once.
+        """
         found = {}
-        for q, key in enumerate(zip(self.kinds, self.numbers)):
-            found.setdefault(key, []).append(q)
-        return [(kind.removesuffix("_mq"), queues) for (kind, _), queues in found.items()]
+        for q, number in enumerate(self.numbers):
+            found.setdefault(number, []).append(q)
+        kinds = [kind.removesuffix("_mq") for kind in self.kinds]
+        return [(max((kinds[q] for q in queues), key=MOST_AHEAD.get), queues)
+                for queues in found.values()]
 
     def spec(self, ops):
         """What guest() needs, with these changes instead of all."""

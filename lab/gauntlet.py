@@ -51,7 +51,7 @@ CPUS = 4
 MACHINE = {"cpus": CPUS, "mem": "3G"}
 PART = 1000  # operations of a seed
 QUEUES = 8
-RATES = ("20mbit", "1gbit", "100kbit")
+RATES = (20e6, 1e9, 100e3)  # bit/s
 CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared")
 RACE = ("BUG: KCSAN: data-race",)
 # Tests of one thing after another: races are looked for at an eighth of the accesses,
@@ -59,7 +59,8 @@ RACE = ("BUG: KCSAN: data-race",)
 SPARSE = ("kcsan.skip_watch=4000",)
 # It starts a thread per CPU in each network namespace, of which tdc makes hundreds.
 NO_PKTGEN = "initcall_blacklist=pg_init"
-HEADERS = ("include/net/sch_rate_group.h",)  # of the series, beside added()
+HEADERS = (  # of the series, beside added()
+    "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h")
 
 
 # ------------------------------------------------------------------ guest side
@@ -77,10 +78,10 @@ def send():
     return thread
 
 
-def crowd_lines(contender, shared):
+def crowd_lines(contender, shared, rate=20e6):
     """What puts a contender on c0. shared: whether this tc and kernel know that word."""
     options = "burst 15k limit 100k" if "tbf" in contender else ""
-    lines = contender_lines("c0", contender, 20e6, QUEUES, options)
+    lines = contender_lines("c0", contender, rate, QUEUES, options)
     return lines if shared else [line.replace(" shared", "") for line in lines]
 
 
@@ -91,14 +92,14 @@ def turn(contender, number, shared):
     rate = RATES[number % len(RATES)]
     queue = f"parent 1:{number % QUEUES + 1:x}"
     word = words if shared else kind
-    first = crowd_lines(contender, shared)
+    first = crowd_lines(contender, shared, rate)
     if kind == "tbf":
-        lines = [f"qdisc change dev c0 {queue} {word} rate {rate} burst 15k limit 100k",
-                 f"qdisc replace dev c0 {queue} {word} rate {rate} burst 3k limit 100k"]
+        lines = [f"qdisc change dev c0 {queue} {word} rate {rate:.0f}bit burst 15k limit 100k",
+                 f"qdisc replace dev c0 {queue} {word} rate {rate:.0f}bit burst 3k limit 100k"]
     else:
         mode = ("diffserv3", "diffserv4", "besteffort")[number % 3]
         where = queue if parent else "root"
-        lines = [f"qdisc change dev c0 {where} {word} bandwidth {rate}",
+        lines = [f"qdisc change dev c0 {where} {word} bandwidth {rate:.0f}bit",
                  f"qdisc change dev c0 {where} {word} {mode}"]
     if parent:
         lines += [f"qdisc del dev c0 {queue}", first[number % QUEUES + 1]]

@@ -129,7 +129,7 @@ REFUSED = (  # each is refused below {parent} of a tree, or at the root
 # How often each: operations that are carried out as they are, whose nth allocation is
 # made to fail, and that are tried with n = 1, 2, 3, ... until nothing fails any more.
 FAILURES = {"": 890, "fail {nth}": 100, "fail all": 10}
-MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group")
+MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group_qdisc", "sch_rate_group")
 
 
 def pick(rng, weights):
@@ -138,9 +138,12 @@ def pick(rng, weights):
 
 
 def cake_words(rng, shared):
-    """Options of a cake; any of them may be left out. shared: None for cake_mq."""
+    """Options of a cake; any of them may be left out. shared: None for cake_mq.
+
+    A rate that is not the group's keeps a qdisc out of it, so few give one.
+    """
     words = []
-    if rng.random() < .5:
+    if rng.random() < (.2 if shared else .5):
         words.append(rng.choice(["unlimited", "bandwidth 1gbit", "bandwidth 20mbit",
                                  "bandwidth 5mbit", "bandwidth 100kbit"]))
     if shared:
@@ -160,7 +163,8 @@ def cake_words(rng, shared):
 
 def tbf_words(rng, shared):
     """Options of a tbf."""
-    rate = rng.choice(["1gbit", "20mbit", "5mbit", "100kbit"])
+    rates = ["1gbit", "20mbit", "5mbit", "100kbit"]
+    rate = rng.choice(rates + ["20mbit"] * 8 * shared)
     words = f"rate {rate} burst {rng.choice(['3k', '15k', '1m'])} limit 100k"
     if shared:
         return f"{words} {rng.choice(['shared', 'shared 2', 'shared 3'])}"
@@ -719,9 +723,11 @@ class Operator:
                 self.carry_out(f"tc {space}qdisc replace dev {dev} root pfifo".split())
         users = Path(f"/sys/module/{module}/refcnt")
         for _ in range(20):
-            if module == "sch_rate_group":
+            if module.startswith("sch_rate_group"):
                 unload_module("sch_cake")
                 unload_module("sch_tbf")
+            if module == "sch_rate_group":
+                unload_module("sch_rate_group_qdisc")
             if not users.exists():
                 return False
             if unload_module(module):
@@ -747,7 +753,9 @@ def load_on_demand(folder):
     """Have the kernel find the modules that it was built with, in a folder."""
     script = Path("/run/modprobe")
     script.write_text(f"""#!/bin/sh
-[ -e /sys/module/sch_rate_group ] || insmod {folder}/sch_rate_group.ko
+for module in sch_rate_group sch_rate_group_qdisc; do
+	[ -e /sys/module/$module ] || insmod {folder}/$module.ko
+done
 case $3 in
 *cake*) insmod {folder}/sch_cake.ko ;;
 *tbf) insmod {folder}/sch_tbf.ko ;;

@@ -201,7 +201,7 @@ def cake_below_mqprio(dev):
 def cake_at_root(dev):
     """What is refused there, and cake_mq with its children."""
     yield refused("cake: shared at the root",
-                  dev.put("cake", 0, 1, cake(RATE, shared=1)), "shared", "the root")
+                  dev.put("cake", 0, 1, cake(RATE, shared=1)), "shared", "mq, mqprio")
     yield refused("cake_mq: shared",
                   dev.put("cake_mq", 0, 1, cake(RATE, shared=1)), "shared")
     yield accepted("newqdisc cake_mq", dev.put("cake_mq", 0, 1, cake(RATE)))
@@ -216,17 +216,21 @@ def tbf_below_mq(dev):
     """A group of tbf, and what is refused."""
     yield from fill(dev, "mq", {}, (
         ("tbf", tbf(RATE, shared=1), 1, RATE),
-        ("tbf", tbf(2 * RATE, shared=1), 1, 2 * RATE),
+        ("tbf", tbf(RATE, shared=1), 1, RATE),
         ("tbf", tbf(3 * RATE), 0, 3 * RATE)))
+    yield refused("tbf: another rate than the group's",
+                  dev.put("tbf", 4, 0x14, tbf(2 * RATE, shared=1)), f"{8 * RATE} bit/s")
+    yield accepted("tbf: change the rate by one member",
+                   dev.change("tbf", 2, 0x12, tbf(2 * RATE)))
     rates = have(dev)
-    yield row("tbf: the last rate is that of the group",
+    yield row("tbf: all of its group have it",
               rates.get(1) == rates.get(2) == 2 * RATE, rates)
     yield refused("tbf: shared with a peakrate",
                   dev.put("tbf", 4, 0x14, tbf(RATE, peak=2 * RATE, pburst=2000, shared=1)),
                   "peakrate")
     yield accepted("delqdisc mq", dev.delete_root())
     yield refused("tbf: shared at the root",
-                  dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "the root")
+                  dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "mq, mqprio")
 
 
 def guest(_):
