@@ -96,7 +96,7 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB)/setup.py iproute2 qemu
 	@$(LAB)/cost.py $(KERNELS) $(foreach one,CASE TREE JOBS,$(if $($(one)),$(one)=$($(one))))
 
-figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, README.md
+figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, evaluation.md
 	@$(LAB)/setup.py figures
 	@$(LAB)/figures.py
 

@@ -1,10 +1,10 @@
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
-usage: check.py [--fast | readme]
+usage: check.py [--fast | table]
 
 --fast leaves out what needs more packages than the lab does, and the other
-compilers, and writes nothing. readme puts the table of the last whole run, which is
-in results/check.json and check.txt, into README.md. The columns are made in
+compilers, and writes nothing. table puts the table of the last whole run, which is
+in results/check.json and check.txt, into results/tests.md. The columns are made in
 lab/check_patches.py, the lines below them in lab/check_series.py. No Debian suite has
 smatch, so there is no column for it.
 """
@@ -21,6 +21,8 @@ from kernel import tree_at
 
 RESULTS = ROOT / "results" / "check.json"
 TEXT = ROOT / "results" / "check.txt"
+REPORT = ROOT / "results" / "tests.md"
+NO_TABLE = re.compile(r"(?m)^The whole has not been run .*\n")  # stands in REPORT instead
 FAST = ("form", "style", "api", "maint", "doc", "sparse", "um")
 COLUMNS = (*FAST, "x86_64", "i386", "clang", "tc", "man")
 
@@ -59,22 +61,24 @@ def count(results):
             [f"{where}: {line}" for where, said in told for line in said])
 
 
-def update_readme():
-    """Put results/check.txt into README.md, in place of the block that is there."""
-    readme = ROOT / "README.md"
+def update_report():
+    """Put results/check.txt into results/tests.md, in place of what stands there for it."""
+    old = REPORT.read_text()
     start = re.escape(table_lines(json.loads(RESULTS.read_text()))[0].split()[0])
     text, changed = re.subn(rf"(?<=```\n){start}\b.*?(?=```)", lambda _: TEXT.read_text(),
-                            readme.read_text(), count=1, flags=re.S)
+                            old, count=1, flags=re.S)
     if not changed:
-        raise Die("README.md has no block that begins with the table; put results/check.txt "
-                  "into one")
-    readme.write_text(text)
+        text, changed = NO_TABLE.subn(lambda _: f"```\n{TEXT.read_text()}```\n", old, count=1)
+    if not changed:
+        raise Die("results/tests.md has no block that begins with the table; put "
+                  "results/check.txt into one")
+    REPORT.write_text(text)
 
 
 def main():
     """Check everything, print the table; Die names the first complaint."""
-    if "readme" in sys.argv[1:]:
-        update_readme()
+    if "table" in sys.argv[1:]:
+        update_report()
         return
     fast = "--fast" in sys.argv[1:]
     tree_at(check_patches.WORK, "base")

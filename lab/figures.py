@@ -3,7 +3,7 @@
 Each figure is a list of points; a point says on which kernel what is measured (a
 function of this module, run in the guest) and comes back as a row of
 results/<figure>.json and .csv. lab/plots.py draws the rows and writes
-results/README.md. Rates are in bit/s, times in seconds, sizes in bytes.
+results/evaluation.md. Rates are in bit/s, times in seconds, sizes in bytes.
 
 Usage: figures.py [FIGURE ...], or figures.py check, which measures a few points of
 each figure again and compares them with what is stored.

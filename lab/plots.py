@@ -1,4 +1,4 @@
-"""Draw the figures from results/<figure>.json, and write results/README.md.
+"""Draw the figures from results/<figure>.json, and write results/evaluation.md.
 
 Run by lab/figures.py with the Python that has Debian's matplotlib. Colours are those
 of Okabe and Ito, made for colour-blind readers; a contender has the same colour and
@@ -7,7 +7,6 @@ marker everywhere.
 
 import functools
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -286,10 +285,10 @@ DRAW = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fairnes
                                 cost)}
 
 
-# ------------------------------------------------------- results/README.md
+# --------------------------------------------------- results/evaluation.md
 
 INTRO = """\
-# What was measured
+# The evaluation
 
 Written by `make figures`, from the JSON beside it; every figure also as PNG and SVG, and
 its points as CSV. All but the last section is real kernel code under a virtual clock
@@ -297,7 +296,8 @@ its points as CSV. All but the last section is real kernel code under a virtual 
 cost. The last section does, from bench.json and smp.json (`make bench`), and its timings
 depend on the machine. The same points in the same order give the same figures to the last
 digit; in another order they differ by a frame at the edge of a window. `make test`
-measures some points again.
+measures some points again. Which version of the series was measured:
+[README.md](README.md#which-version-was-measured).
 
 | contender | what it is |
 |---|---|
@@ -547,21 +547,16 @@ def measured(name):
         return False
 
 
-def readme():
-    """Write results/README.md for what has been measured, and the table in README.md."""
-    lines = summary()
-    parts = [INTRO, "## In short\n\n" + "\n".join(lines) + "\n"]
-    top = RESULTS.parent / "README.md"
-    head = re.escape(lines[0])
-    top.write_text(re.sub(rf"(?m)^{head}\n(\|.*\n)*", lambda _: "\n".join(lines) + "\n",
-                          top.read_text()))
+def write_text():
+    """Write results/evaluation.md for what has been measured."""
+    parts = [INTRO, "## In short\n\n" + "\n".join(summary()) + "\n"]
     for name in DRAW:
         if measured(name):
             title, *rest = globals()[f"{name}_text"](load(name))
             parts.append(f"## {title}\n\n![{title}]({name}.png)\n\n" + "\n\n".join(
                 f"*{what}* {text}" for what, text in zip(
                     ("Question:", "Set-up:", "Shows:", "Does not show:"), rest)) + "\n")
-    (RESULTS / "README.md").write_text("\n".join(parts))
+    (RESULTS / "evaluation.md").write_text("\n".join(parts))
 
 
 def main():
@@ -569,7 +564,7 @@ def main():
     names = sys.argv[1:] or [n for n in DRAW if measured(n)]
     for name in names:
         save(DRAW[name](load(name)), name)
-    readme()
+    write_text()
 
 
 if __name__ == "__main__":

@@ -12,11 +12,9 @@ cat <<'END'
 The patched kernel, the tc that fits it, and eth0 with 4 TX queues. Try:
 
   tc qdisc add dev eth0 root handle 1: mq
-  for q in 1 2 3 4; do tc qdisc add dev eth0 parent 1:$q cake bandwidth 10gbit shared; done
-  tc qdisc change dev eth0 parent 1:1 cake bandwidth 5gbit; tc qdisc show dev eth0
-  for q in 3 4; do
-    tc qdisc replace dev eth0 parent 1:$q tbf rate 1gbit burst 16kb limit 1mb shared
-  done
+  for q in 1 2 3; do tc qdisc add dev eth0 parent 1:$q cake bandwidth 100mbit shared; done
+  tc qdisc add dev eth0 parent 1:4 tbf rate 100mbit burst 16kb limit 1mb shared
+  tc qdisc change dev eth0 parent 1:1 cake bandwidth 500mbit; tc qdisc show dev eth0
 
 'exit' ends it.
 END

@@ -28,6 +28,7 @@ from kernel import FAULTS
 from mutants import mutated, read_list
 
 KERNEL = common.BUILD / "um" / "linux"
+RESULTS = common.ROOT / "results"
 
 
 def sentence(case, call, *args, **kwargs):
@@ -246,14 +247,14 @@ class Documents(unittest.TestCase):
         """The table of the cover letter."""
         self.compare("cover-letter.txt", demo.table(self.rows, self.base).splitlines())
 
-    def test_readme(self):
-        """The README's transcript has every line of the table, and figures like these.
+    def test_demo(self):
+        """The transcript of make demo has every line of the table, and figures like these.
 
         A recorded figure must be the same, one that this machine measured again
         is on the same side of its bound, if it has one.
         """
         results = scenarios.stored()
-        lines = iter((common.ROOT / "README.md").read_text().splitlines())
+        lines = iter((RESULTS / "demo.md").read_text().splitlines())
         for row in scenarios.ROWS:
             self.assertIn(row.title, lines)
             for label, bound in zip(row.cells, row.bounds):
@@ -267,12 +268,11 @@ class Documents(unittest.TestCase):
                     self.assertTrue(good, told)
 
     def test_coverage(self):
-        """The README has the table of coverage."""
+        """results/tests.md has the table of coverage."""
         figures = json.loads(coverage.RESULTS.read_text())["files"]
         table = "\n".join(coverage.table(figures, coverage.explanations()))
-        self.assertTrue(table in (common.ROOT / "README.md").read_text(),
-                        f"put this into README.md:\n{table}")
-
+        self.assertTrue(table in (RESULTS / "tests.md").read_text(),
+                        f"put this into results/tests.md:\n{table}")
 
     @unittest.skipUnless(check.TEXT.exists(), "no whole make check has been recorded yet")
     def test_checks(self):
@@ -280,11 +280,154 @@ class Documents(unittest.TestCase):
         results = json.loads(check.RESULTS.read_text())
         text = check.TEXT.read_text()
         self.assertEqual(text.splitlines(), check.table_lines(results))
-        self.assertTrue(f"```\n{text}```\n" in (common.ROOT / "README.md").read_text(),
-                        "run 'lab/check.py readme'")
+        self.assertTrue(f"```\n{text}```\n" in check.REPORT.read_text(),
+                        "run 'lab/check.py table'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")
+
+    def test_counts(self):
+        """What results/tests.md counts is what is recorded."""
+        def read(name):
+            return json.loads((RESULTS / f"{name}.json").read_text())
+
+        suites, old = read("tdc")["suites"], read("tdc-base")["suites"]
+        ours = sum(len(cases) for suite, cases in suites.items() if suite not in old)
+        gauntlet_jobs = read("gauntlet")["rows"]
+        text = (RESULTS / "tests.md").read_text()
+        for words in (
+                f"| {read('kunit')['passed']} cases pass",
+                f"| {len(read('mutants')['mutants'])} rules broken",
+                f"| {sum(map(len, old.values()))} cases of the base's own suites",
+                f"unpatched kernel; {ours} new cases pass",
+                f"| {len(read('compat-base')['commands'])} old commands",
+                f"| {read('torture')['operations']:,} operations in "
+                f"{read('torture')['seconds'] / 60:.0f} minutes",
+                *(f"{r['kernel']:<8}{r['job']:<8}{r['passed']:>10}{r['failed']:>8}"
+                  for r in gauntlet_jobs)):
+            self.assertIn(words, text)
+
+    def test_bench(self):
+        """results/bench.md has the figures that make bench recorded."""
+        text = (RESULTS / "bench.md").read_text()
+        for row in json.loads((RESULTS / "bench.json").read_text())["rows"]:
+            self.assertRegex(text, rf"(?m)^{row['case']} .* {row['ratio']:.2f} ")
+        speeds = json.loads((RESULTS / "smp.json").read_text())["speeds"]
+        for row in speeds:
+            self.assertRegex(text, rf"(?m)^{row['case']} +{row['label']} .* {row['ratio']:.2f} ")
+        one, stock, cake = (f"{row['ratio']:.2f}" for label in
+                            ("series", "stock cake_mq", "root cake") for row in speeds
+                            if row["label"] == label and row["case"].startswith("64 bytes, below"))
+        words = f"pass {one} times as many as one (stock `cake_mq` {stock}, root `cake` {cake})"
+        self.assertTrue(words in " ".join((common.ROOT / "README.md").read_text().split()),
+                        f"README.md does not say: {words}")
+
+
+FRONT = (  # rows of README.md's tables: (how they begin, where the figures of results/ are)
+    ("two queues offer 8 and 2 Gbit", "80/20", "deviation", lambda v: 10 + v / 10),
+    ("a busy queue and 39", "elephant + 39 mice", "deviation", lambda v: 5 + v / 20),
+    ("4 busy queues become 40", "switch 8", "excess", lambda v: v / 1e3),
+    ("EF on one of 4 queues", "spread 1", "ef", lambda v: v),
+    ("UDP echo beside 64 TCP", "echo 8", "p99_us", lambda v: v),
+    ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
+    ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
+    ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
+    ("a lone TCP flow", "lone", "slowest_ms", lambda v: v),
+)
+COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"))
+
+
+class Front(unittest.TestCase):
+    """README.md says what is in results/, is short, and points to what is there."""
+
+    def setUp(self):
+        """Read it."""
+        self.text = (common.ROOT / "README.md").read_text()
+
+    def figures(self, start):
+        """(label, the figures as text) of the row of a table that starts like this."""
+        for line in self.text.splitlines():
+            if line.startswith(f"| {start}"):
+                label, *cells = line.strip("| ").split(" | ")
+                return label, [re.search(r"[-+]?[\d.]+", cell).group() for cell in cells]
+        return self.fail(f"README.md has no row '{start}'")
+
+    def like(self, start, told, value):
+        """A figure as told is that of results/, but for rounding and 3 %."""
+        unit = 10 ** -len(told.partition(".")[2])
+        self.assertLessEqual(abs(float(told) - value), max(0.51 * unit, 0.03 * abs(value)),
+                             f"README.md, {start}: {told}, results/ has {value:.4f}")
+
+    def test_tables(self):
+        """The rows of both tables."""
+        stored = scenarios.stored()
+        for start, name, key, unit in FRONT:
+            for told, which in zip(self.figures(start)[1], ("base", "patched"), strict=True):
+                self.like(start, told, unit(stored[which][name][key]))
+        cost = {row["case"]: row for row in json.loads(
+            (RESULTS / "cost.json").read_text())["rows"]}
+        for start, name in COST:
+            for told, which in zip(self.figures(start)[1], ("base", "patched"), strict=True):
+                self.like(start, told, cost[name][which])
+
+    def test_evaluation(self):
+        """The rows that are of the evaluation."""
+        def middle(name, key, what, label, flows):
+            rows = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+            found = sorted(row[key] for row in rows if row["label"] == label
+                           and row["what"] == what and row["args"].get("flows") == flows)
+            return sum(found) / len(found) if key == "jain" else found[len(found) // 2]
+
+        for start, *where in (("16 flows on 8 queues", "fairness", "jain", "hashed", 16),
+                              ("UDP echo beside 256", "latency", "p99_us", "tcp", 256),
+                              ("the same beside 1024", "latency", "p99_us", "tcp", 1024)):
+            label, told = self.figures(start)
+            *name, flows = where
+            for figure, which in zip(told, ("stock cake_mq", "series"), strict=True):
+                self.like(start, figure, middle(*name, which, flows))
+            if root := re.search(r"root `cake`: ([\d.]+)", label):
+                self.like(start, root[1], middle(*name, "root cake", flows))
+
+    def test_times(self):
+        """How long the two commands take is what was recorded and committed."""
+        recorded = common.git(common.ROOT, "show", "HEAD:results/times.json", check=False)
+        if not recorded:
+            self.skipTest("not a git repo")
+        for target, times in json.loads(recorded).items():
+            told = re.search(rf"make {target} .*: (\d+) minutes cold, (\d+) warm", self.text)
+            for minutes, kind in zip(told.groups(), ("cold", "warm")):
+                self.assertAlmostEqual(int(minutes), times[kind]["total_s"] / 60, delta=1,
+                                       msg=f"make {target}, {kind}")
+
+    def test_length(self):
+        """A front page is short."""
+        self.assertLessEqual(len(self.text.splitlines()), 180)
+
+    def test_links(self):
+        """What the pages link to is there, headings included."""
+        def anchors(page):
+            heads = (line.lstrip("# ").lower() for line in page.read_text().splitlines()
+                     if line.startswith("#"))
+            return {re.sub(r"[^\w -]", "", head).strip().replace(" ", "-") for head in heads}
+
+        pages = [common.ROOT / "README.md", common.ROOT / "lab/README.md", *RESULTS.glob("*.md")]
+        for page in pages:
+            for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+                path, _, anchor = link.partition("#")
+                if "://" in link:
+                    continue
+                target = (page.parent / path).resolve() if path else page
+                self.assertTrue(target.exists(), f"{page.name}: {link}")
+                if anchor:
+                    self.assertIn(anchor, anchors(target), f"{page.name}: {link}")
+
+    def test_targets(self):
+        """lab/README.md has every target of the Makefile, and no other."""
+        makefile = (common.ROOT / "Makefile").read_text()
+        targets = re.findall(r"(?m)^([a-z]+):.*## ", makefile)
+        told = re.findall(r"(?m)^\| `make ([a-z]+)` \|",
+                          (common.ROOT / "lab/README.md").read_text())
+        self.assertEqual(sorted(targets), sorted(told))
 
 
 class Torture(unittest.TestCase):
