@@ -70,19 +70,20 @@ struct rate_group {
  * @horizon: how much unused time a backlog may make up for, ns
  * @next: when the next byte may go, ns
  * @end: when the last slot ends, ns
- * @stood: how long the member has waited for its turns, ns
+ * @stood: how long the member has waited for its slots, ns
  * @seen: what @skipped of the group was at the last reservation, ns
  * @frac: what is left of a ns, in units of 2^-@shift ns
  * @left: what may still go in this slot, bytes
  * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
  * @excess: what the member has had beyond its share, bytes
- * @turn: @next is a turn without a slot
+ * @passing: it got no slot in its last turn, which ends at @next
  * @active: when the last packet went, ns
  * @sent: what went in the current period, bytes
  * @share: what the member sent in the last period, bytes/s
  *
- * Protected by the lock of the shaper that it is part of; reports read the last
- * three without. The owner may set @late and @burst before rate_group_update().
+ * Protected by the lock of the shaper that it is part of; reports read @active
+ * and @share without. The owner may set @late and @burst before
+ * rate_group_update().
  */
 struct rate_group_member {
 	struct rate_group	*group;
@@ -105,15 +106,13 @@ struct rate_group_member {
 	s64			left;
 	s64			unpaid;
 	s64			excess;
-	bool			turn;
+	bool			passing;
 
 	u64			active;
 	u64			sent;
 	u64			share;
 };
 
-struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
-				   u32 number);
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 		     u32 weight, u64 now);
@@ -181,7 +180,7 @@ static inline bool rate_group_may_send(const struct rate_group_member *m,
  * @now: time, ns
  *
  * For schedules below the shaper: a clock that stands still while siblings
- * have their turns.
+ * have their slots.
  *
  * Context: lock of the member held.
  * Return: time, ns.
@@ -191,15 +190,38 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 	return ((s64)(m->next - now) > 0 ? m->next : now) - m->stood;
 }
 
+/* How much a member sends, is measured in periods of 2^27 ns, 134 ms */
+#define RATE_GROUP_PERIOD	27
+
+/**
+ * rate_group_sent - note for reports that a member has sent a packet
+ * @m: the member
+ * @now: time, ns
+ * @len: what the packet takes of the rate, bytes
+ *
+ * Context: lock of the member held.
+ */
+static inline void rate_group_sent(struct rate_group_member *m, u64 now,
+				   u32 len)
+{
+	u64 periods = (now >> RATE_GROUP_PERIOD) -
+		      (m->active >> RATE_GROUP_PERIOD);
+
+	if (periods) {
+		WRITE_ONCE(m->share, periods > 1 ? 0 :
+			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD);
+		m->sent = 0;
+	}
+	WRITE_ONCE(m->active, now);
+	m->sent += len;
+}
+
 /* Has it sent within the last ms? For reports, needs no lock. */
 static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
 {
 	/* Negative if it has sent since the caller looked at the clock */
 	return (s64)(now - READ_ONCE(m->active)) <= (s64)NSEC_PER_MSEC;
 }
-
-/* How much a member sends, is measured in periods of 2^27 ns, 134 ms */
-#define RATE_GROUP_PERIOD	27
 
 /**
  * rate_group_share - what a member has of the rate of its group at present

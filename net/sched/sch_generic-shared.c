@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* State shared by sibling qdiscs */
+/* State shared by the children of a multiqueue qdisc */
 
 #include <linux/align.h>
 #include <linux/cache.h>
@@ -15,331 +15,203 @@
 /**
  * DOC: shared qdisc state
  *
- * A multiqueue parent such as mq has one child per TX queue, each under a lock
- * of its own. Children of one kind that have something in common, for example
- * one rate for the whole device, keep it in a block: one per (parent, kind),
- * allocated for the first child of that kind and freed after the last has left.
+ * The children of a multiqueue qdisc such as mq run under locks of their own.
+ * What they have in common, for example one rate for the whole device, they
+ * keep in a block: a piece of memory that belongs to their parent.
  *
- * A kind takes part by setting these members of &struct Qdisc_ops. All of them
- * are called in process context under RTNL, never under a qdisc lock. Do not
- * rely on the netdev instance lock: the last reference to a qdisc may be
- * dropped by a filter request, which takes RTNL alone.
+ * A parent has one block for each type of state. It is allocated for the first
+ * child of that type and freed after the last has left.
  *
- * shared_size
- *	Size of the block in bytes, 0 if the kind shares nothing. The block is
- *	zeroed and aligned to a cache line.
+ * A parent sets QDISC_CLASS_OPS_SHARED in the flags of its class operations.
+ * Below any other qdisc nothing is shared.
  *
- * shared_init(shared, parent, extack)
- *	Optional. Initialises a new block, once, before the first child joins.
- *	A negative errno, with @extack set, refuses that child and frees the
- *	block.
+ * A child takes part if its &struct Qdisc_ops point to a type, which several
+ * kinds of qdisc may have in common:
  *
- * shared_exit(shared)
- *	Optional. Pairs with shared_init: called once, after the last child has
- *	left, or none has come after all, and while that child still holds its
- *	module. Must not free what a reader under RCU may still reach; the block
- *	itself stays valid for another grace period.
+ * shared
+ *	The type. Its shared_size is the size of the block in bytes. The block
+ *	is zeroed and starts at a cache line.
  *
- * shared_check(sch, parent, shared, extack)
- *	Optional. May refuse the graft with a negative errno and @extack set;
- *	must not change anything. @shared is NULL if @parent shares no state,
- *	@parent is NULL if @sch is to become the root.
+ * shared_check(sch, old, shared, extack)
+ *	Optional. May refuse that @sch is attached in place of @old, which may
+ *	be NULL, with a negative errno and @extack set. Must not change
+ *	anything that others can see. @shared is the block, NULL if the parent
+ *	shares nothing or if @sch is to become the root.
  *
  * shared_assign(sch, shared)
- *	Required. @sch joins; cannot fail. @sch is attached to its queue, and
- *	the device is deactivated: no packets until all of the graft is done.
+ *	@sch joins: it is attached to its queue, but sends no packets yet.
+ *	Cannot fail.
  *
  * shared_detach(sch, shared)
- *	Required. @sch leaves. When this returns, control paths must not touch
- *	the block any more; enqueue and dequeue may, in sections that began
- *	before, until a grace period has passed. Reset and destroy follow, but
- *	not at once if somebody holds a reference: until then @sch may be
- *	dumped, changed, and even attached and assigned again, though not while
- *	such a section goes on. Siblings may be sending.
+ *	@sch leaves: it is off its queue, and sends no more packets. Siblings
+ *	may be sending. What they found of @sch in the block under RCU, they
+ *	may use until a grace period has passed. @sch may be attached and
+ *	assigned again.
  *
- * Every child whose kind sets shared_size joins the block of its parent.
- * Whether it makes use of it is its own matter, so an option that decides on
- * this can be changed later without an allocation.
+ * All three are called in process context under RTNL, never under a qdisc lock.
+ * They must not rely on the netdev instance lock: a filter request that drops
+ * the last reference to a qdisc holds RTNL alone.
+ *
+ * Every child of such a kind joins if it was attached by a request. Those that
+ * a parent creates itself join if the parent calls qdisc_shared_prepare() for
+ * them. Joining does not mean using the block: that may be an option, which can
+ * be changed later.
  */
 
-/* Freed when its last link goes. */
 struct qdisc_shared_block {
-	struct hlist_node	node;	/* on the parent's list */
-	struct list_head	links;
-	const struct Qdisc_ops	*ops;	/* the kind, and the key */
-	struct rcu_head		rcu;
-	u8			data[] ____cacheline_aligned;
+	struct hlist_node		node;	/* on the parent's list */
+	const struct qdisc_shared_type	*type;
+	unsigned int			users;	/* prepared or joined */
+	struct rcu_head			rcu;
+	u8				data[] ____cacheline_aligned;
 };
 
-/* Ties a child to its block from qdisc_shared_prepare() to
- * qdisc_shared_leave().
- */
-struct qdisc_shared_link {
-	struct list_head		node;	/* on block->links */
-	struct qdisc_shared_block	*block;
-	struct Qdisc			*sch;
-	bool				joined;	/* assign was called */
-};
-
-bool qdisc_shared_ops_valid(const struct Qdisc_ops *ops)
+static bool qdisc_shares(const struct Qdisc *parent)
 {
-	if (ops->shared_size)
-		return ops->shared_assign && ops->shared_detach;
-
-	return !ops->shared_init && !ops->shared_exit && !ops->shared_check &&
-	       !ops->shared_assign && !ops->shared_detach;
+	return parent && parent->ops->cl_ops &&
+	       parent->ops->cl_ops->flags & QDISC_CLASS_OPS_SHARED;
 }
 
-/**
- * qdisc_shared_check_parent - may this qdisc go below a parent that shares none
- * @parent: the parent that @child is about to be attached to; NULL at the root
- * @child: the qdisc
- * @extack: netlink extended ack, set on error
- *
- * A parent that does share state has its ->graft() ask @child instead, see
- * qdisc_shared_prepare().
- *
- * Context: process context, RTNL held.
- * Return: 0, or what the ->shared_check() of the kind of @child returned.
- */
-int qdisc_shared_check_parent(struct Qdisc *parent, struct Qdisc *child,
-			      struct netlink_ext_ack *extack)
-{
-	ASSERT_RTNL();
-
-	if (parent && parent->ops->cl_ops &&
-	    parent->ops->cl_ops->flags & QDISC_CLASS_OPS_SHARED)
-		return 0;
-	if (!child->ops->shared_check)
-		return 0;
-
-	return child->ops->shared_check(child, parent, NULL, extack);
-}
-
-/* The key is the ops pointer, not ops->owner: all built-in kinds have the same
- * owner, NULL, and one module may register several kinds.
- */
 static struct qdisc_shared_block *
-qdisc_shared_find(struct hlist_head *blocks, const struct Qdisc_ops *ops)
+qdisc_shared_get(struct hlist_head *blocks,
+		 const struct qdisc_shared_type *type,
+		 struct netlink_ext_ack *extack)
 {
 	struct qdisc_shared_block *block;
 
 	hlist_for_each_entry(block, blocks, node)
-		if (block->ops == ops)
-			return block;
-
-	return NULL;
-}
-
-static struct qdisc_shared_block *
-qdisc_shared_create(struct hlist_head *blocks, struct Qdisc *parent,
-		    const struct Qdisc_ops *ops, struct netlink_ext_ack *extack)
-{
-	struct qdisc_shared_block *block;
-	size_t size;
-	int err;
+		if (block->type == type)
+			goto found;
 
 	/* kmalloc() aligns to the largest power of two that divides the size */
-	size = ALIGN(struct_size(block, data, ops->shared_size),
-		     SMP_CACHE_BYTES);
-	block = kzalloc(size, GFP_KERNEL | __GFP_NOWARN);
+	block = kzalloc(ALIGN(struct_size(block, data, type->shared_size),
+			      SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
 	if (!block) {
 		NL_SET_ERR_MSG(extack,
-			       "No memory for the state that qdiscs of this kind share; free some and retry");
-		return ERR_PTR(-ENOMEM);
+			       "No memory for state shared with sibling qdiscs; free some and retry");
+		return NULL;
 	}
-
-	INIT_LIST_HEAD(&block->links);
-	block->ops = ops;
-
-	if (ops->shared_init) {
-		err = ops->shared_init(block->data, parent, extack);
-		if (err) {
-			kfree(block);
-			return ERR_PTR(err);
-		}
-	}
-
+	block->type = type;
 	hlist_add_head(&block->node, blocks);
+found:
+	block->users++;
 	return block;
-}
-
-static void qdisc_shared_free_unused(struct qdisc_shared_block *block)
-{
-	if (!list_empty(&block->links))
-		return;
-
-	hlist_del(&block->node);
-	if (block->ops->shared_exit)
-		block->ops->shared_exit(block->data);
-
-	/* Members that left may still be read under RCU. No callback into the
-	 * module, which may be gone by the time this runs.
-	 */
-	kfree_rcu(block, rcu);
 }
 
 /**
  * qdisc_shared_prepare - do all of joining a block that can fail
- * @blocks: the parent's list of blocks, zeroed before first use
- * @parent: the parent that @child is about to be attached to
- * @child: the qdisc that will join; may be NULL
+ * @parent: the qdisc that @child is about to be attached to; NULL at the root
+ * @child: the qdisc; may be NULL
+ * @old: the qdisc that it replaces; may be NULL
  * @extack: netlink extended ack, set on error
  *
- * Finds or creates the parent's block for the kind of @child, and asks @child
- * whether it accepts. Nothing that a sibling or a packet could see happens.
- *
- * A parent calls this for each default child in ->init(), and in its graft
- * operation before dev_deactivate(). qdisc_shared_graft() completes the join;
- * if that is never reached, destroying @child undoes the preparation. Does
- * nothing if @child takes no part in sharing or is prepared already.
+ * qdisc_graft() calls this before it changes anything. A parent that creates
+ * its children in ->init(), and wants them to share, calls it there for each.
+ * dev_graft_qdisc() then lets @child join. If @child is not attached after all,
+ * qdisc_shared_leave(), or destroying it, undoes the preparation.
  *
  * Context: process context, RTNL held.
- * Return: 0, or a negative errno with @extack set and nothing changed:
- * -ENOMEM, -EBUSY if @child belongs to another parent, or what ->shared_init()
- * or ->shared_check() of its kind returned.
+ * Return: 0, also if @child does not share; -ENOMEM, or what ->shared_check()
+ * returned, with @extack set and nothing changed.
  */
-int qdisc_shared_prepare(struct hlist_head *blocks, struct Qdisc *parent,
-			 struct Qdisc *child, struct netlink_ext_ack *extack)
+int qdisc_shared_prepare(struct Qdisc *parent, struct Qdisc *child,
+			 struct Qdisc *old, struct netlink_ext_ack *extack)
 {
-	struct qdisc_shared_block *block;
-	struct qdisc_shared_link *link;
 	const struct Qdisc_ops *ops;
-	int err = 0;
+	int err;
 
 	ASSERT_RTNL();
 
-	if (!child || !child->ops->shared_size)
+	if (!child || !child->ops->shared || child->shared)
 		return 0;
 
 	ops = child->ops;
-	block = qdisc_shared_find(blocks, ops);
-
-	if (child->shared) {
-		if (child->shared->block == block)
-			return 0;
-		/* The old parent lives on, by somebody's reference, under the
-		 * handle that a new one has got.
-		 */
-		NL_SET_ERR_MSG(extack,
-			       "Qdisc still shares state below another parent; create a new one instead");
-		return -EBUSY;
+	if (qdisc_shares(parent)) {
+		child->shared = qdisc_shared_get(&parent->shared_blocks,
+						 ops->shared, extack);
+		if (!child->shared)
+			return -ENOMEM;
 	}
+	if (!ops->shared_check)
+		return 0;
 
-	link = kzalloc_obj(*link);
-	if (!link) {
-		NL_SET_ERR_MSG(extack,
-			       "No memory to join the shared state of sibling qdiscs; free some and retry");
-		return -ENOMEM;
-	}
+	err = ops->shared_check(child, old,
+				child->shared ? child->shared->data : NULL,
+				extack);
+	if (err)
+		qdisc_shared_leave(child);
 
-	if (!block) {
-		block = qdisc_shared_create(blocks, parent, ops, extack);
-		if (IS_ERR(block)) {
-			kfree(link);
-			return PTR_ERR(block);
-		}
-	}
-
-	if (ops->shared_check)
-		err = ops->shared_check(child, parent, block->data, extack);
-	if (err) {
-		kfree(link);
-		qdisc_shared_free_unused(block);
-		return err;
-	}
-
-	link->block = block;
-	link->sch = child;
-	list_add_tail(&link->node, &block->links);
-	child->shared = link;
-	return 0;
+	return err;
 }
 EXPORT_SYMBOL_NS_GPL(qdisc_shared_prepare, "NET_SCHED_INTERNAL");
 
 /**
  * qdisc_shared_graft - let a new child join and the one it replaces leave
- * @new: the qdisc that was attached, prepared if it is to share; may be NULL
- * @old: the qdisc that it replaces; may be NULL or @new itself
+ * @new: the qdisc that was attached to a queue
+ * @old: the qdisc that was there before
  *
- * A parent calls this for each child between dev_graft_qdisc() and
- * dev_activate(). @new joins before @old leaves, so that a block survives the
- * replacement of its only member by one of the same kind.
+ * Part of dev_graft_qdisc(). @new joins before @old leaves, and so can take
+ * over what only @old has kept until now.
  *
  * Context: process context, RTNL held, @new not yet receiving packets.
  */
 void qdisc_shared_graft(struct Qdisc *new, struct Qdisc *old)
 {
-	struct qdisc_shared_link *link;
+	if (new == old)
+		return;
 
-	ASSERT_RTNL();
-
-	link = new ? new->shared : NULL;
-	if (link && !link->joined) {
-		link->joined = true;
-		new->ops->shared_assign(new, link->block->data);
+	if (new->shared && !new->shared_joined) {
+		ASSERT_RTNL();
+		new->shared_joined = true;
+		new->ops->shared_assign(new, new->shared->data);
 	}
-
-	if (old && old != new)
-		qdisc_shared_leave(old);
+	qdisc_shared_leave(old);
 }
-EXPORT_SYMBOL_NS_GPL(qdisc_shared_graft, "NET_SCHED_INTERNAL");
 
 /**
  * qdisc_shared_leave - take a qdisc out of its block
- * @child: the qdisc; does nothing if it is in no block
+ * @child: the qdisc; nothing is done if it is in no block
  *
- * Called when @child is taken off its queue, and once more when it is
- * destroyed, before it is reset: a qdisc that was prepared but never attached,
- * or whose device goes away, leaves there. The last to leave frees the block.
+ * Called when @child is taken off its queue, and again before it is reset and
+ * destroyed: a qdisc that was never attached, or whose device goes away, leaves
+ * there.
  *
  * Context: process context, RTNL held if @child is in a block.
  */
 void qdisc_shared_leave(struct Qdisc *child)
 {
-	struct qdisc_shared_link *link = child->shared;
-	struct qdisc_shared_block *block;
+	struct qdisc_shared_block *block = child->shared;
 
-	if (!link)
+	if (!block)
 		return;
 
 	ASSERT_RTNL();
 
-	block = link->block;
-	if (link->joined)
+	if (child->shared_joined)
 		child->ops->shared_detach(child, block->data);
-
+	child->shared_joined = false;
 	child->shared = NULL;
-	list_del(&link->node);
-	kfree(link);
-	qdisc_shared_free_unused(block);
+
+	if (!--block->users) {
+		hlist_del_init(&block->node);
+		kfree_rcu(block, rcu);
+	}
 }
 
 /**
- * qdisc_shared_destroy - end all sharing below a parent
- * @blocks: the parent's list of blocks; may be all zero
+ * qdisc_shared_orphan - separate a parent from its blocks
+ * @parent: the qdisc, which is being destroyed
  *
- * A parent calls this from its destroy operation, which may run before its
- * children are destroyed (mq replaced by mq), after that (mq replaced by
- * something else), or without any having been attached (failed ->init()).
- * Takes out the members it finds in the blocks. It never looks at the queues
- * of the device: they may hold the children of another root by now.
+ * The parent may be destroyed before its children, as when mq replaces mq, or
+ * while a filter request still holds one. The children leave later, on their
+ * own. Until then they keep the block, and nobody else can join it. The queues
+ * of the device are not looked at: they may have the children of another root
+ * by now.
  *
  * Context: process context, RTNL held.
  */
-void qdisc_shared_destroy(struct hlist_head *blocks)
+void qdisc_shared_orphan(struct Qdisc *parent)
 {
-	struct qdisc_shared_block *block;
-	struct qdisc_shared_link *link;
-
-	ASSERT_RTNL();
-
-	while (!hlist_empty(blocks)) {
-		block = hlist_entry(blocks->first, struct qdisc_shared_block,
-				    node);
-		link = list_first_entry(&block->links,
-					struct qdisc_shared_link, node);
-		qdisc_shared_leave(link->sch);
-	}
+	while (!hlist_empty(&parent->shared_blocks))
+		hlist_del_init(parent->shared_blocks.first);
 }
-EXPORT_SYMBOL_NS_GPL(qdisc_shared_destroy, "NET_SCHED_INTERNAL");

@@ -33,43 +33,46 @@
  * to this:
  *
  * Whole frames
- *	A slot is rounded to full-size frames. What that is too much or too
- *	little, and what goes outside of slots, is taken off the next slots or
- *	added to them: deficit round robin. A member that owes a
- *	quantum passes a turn, and a pause counts as a quantum per round.
+ *	A slot is rounded to full-size frames. The difference to the quantum,
+ *	and what a member sends outside of its slots, is its *excess*, which
+ *	is taken off its next slots: deficit round robin. With an excess of a
+ *	quantum, a member passes its turn: it gets no slot. While it has
+ *	nothing to send, its excess shrinks by a quantum per round.
  *
  * Lateness
- *	A slot may start when the member was due, but not more than the horizon
- *	ago: the longest of 1 ms, two frames at R, and twice the resolution of
- *	timers. So a late timer costs no rate, and a queue that was stopped does
- *	not end in a burst of all that it missed. A member that its owner allows
- *	to be late gets all that it is due in one slot.
+ *	A slot may start in the past, when the member was due, but not more
+ *	than the *horizon* ago: the longest of 1 ms, two frames at R, and twice
+ *	the resolution of timers. So a late timer costs no rate, and a queue
+ *	that was stopped does not send all that it missed in one burst. A
+ *	member whose owner sets ``late`` gets all that it is due in one slot.
  *
  * Skipped time
- *	A backlog that begins now skips the time that nobody used before. A
- *	member that was late may have it back, or light traffic of others would
- *	take from its rate: what was skipped since its last slot, but no more
- *	than the horizon for all members together.
+ *	If the tail lies in the past, a backlog that begins now skips the time
+ *	since then, which nobody has used. A member that was late meanwhile may
+ *	claim it; otherwise light traffic of others would cost it rate. It may
+ *	claim what was skipped since its last slot. All members together may
+ *	claim no more than the horizon.
  *
  * Bursts
- *	If the owner allows a burst, a new backlog was due that much earlier: a
- *	token bucket that all members share.
+ *	If the owner allows a burst, a new backlog counts as due that much
+ *	earlier. This is a token bucket that all members share.
  *
  * Slack
  *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
  *	that is less, goes at once. This halves the number of timers.
  *
  * Paying in advance
- *	While nothing is granted to anybody, there is no reason to ask for every
- *	packet: a slot for all of the backlog is longer than that by an eighth
- *	of R x RATE_GROUP_ROUND, divided by the number of members. What is not
- *	used is kept for a horizon.
+ *	While nothing is granted to anybody, there is no reason to ask for
+ *	every packet. A slot for all of the backlog is then longer than the
+ *	backlog: by R x RATE_GROUP_ROUND / 8, divided by the number of members,
+ *	at most RATE_GROUP_QUANTUM / 4. What is not used is kept for a horizon.
  *
  * Going ahead
- *	The packet of a sparse flow need not wait for the turn of its member. It
- *	goes at once, and its time is added to the tail. All that go ahead may
- *	take RATE_GROUP_AHEAD out of what is granted at that moment, and a
- *	quarter of R, or half as much if the packet is not a short one. Who owes
+ *	The packet of a sparse flow need not wait for the turn of its member.
+ *	It goes at once, and its time is added to the tail. All packets that go
+ *	ahead may take RATE_GROUP_AHEAD bytes in as much time as is granted at
+ *	that moment, but no more than a quarter of R. Packets longer than
+ *	RATE_GROUP_SMALL may take half of that. A member with an excess of
  *	RATE_GROUP_OWED quanta may not go ahead.
  *
  * In any window of length t, the group sends no more than::
@@ -79,12 +82,13 @@
  *
  * where the horizon is no shorter than the burst that is allowed, and the
  * longest slot is a quantum unless the owner decides on it. The horizon only
- * counts if members were late, or allowed a burst, or gave back a slot: the
- * tail, less what was skipped and not claimed, moves by what is paid and by
- * time that is lost, and by nothing else. While some member has a backlog
- * throughout and is called when it asked to be, the group sends no less than
- * R x t minus all that but the horizon, and minus a slot each time that a
- * backlog vanishes unsent.
+ * counts if members were late, were allowed a burst, or gave back a slot. The
+ * reason is that the tail, less what was skipped and not claimed, moves only by
+ * what is paid for and by time that is lost.
+ *
+ * As long as some member has a backlog, and is called at the times that it
+ * asked for, the group sends no less than R x t, minus the same terms without
+ * the horizon, and minus a slot for each backlog that is dropped.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
@@ -115,8 +119,9 @@ static u64 to_ns_exact(struct rate_group_member *m, u64 bytes)
 	return fxp >> m->shift;
 }
 
-/* What a time becomes when all from @from on takes longer or shorter. What was
- * not used before that is not time at the new rate.
+/* Scale the time from @from to @t by the ratio of the rates. A time before
+ * @from becomes @from: what was not used at the old rate cannot be used at the
+ * new one.
  */
 static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 {
@@ -130,41 +135,7 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 					  new_rate);
 }
 
-/**
- * rate_group_find - find a group by its number, or room for it
- * @groups: all that there are, zeroed before the first call
- * @n: how many; as many as there can be members are enough
- * @number: of the group
- *
- * A group exists from the first rate_group_join() to the last
- * rate_group_leave(). If it does not exist, any that is not in use becomes it.
- *
- * Context: RTNL held.
- * Return: the group; NULL if it does not exist and all are in use.
- */
-struct rate_group *rate_group_find(struct rate_group *groups, unsigned int n,
-				   u32 number)
-{
-	struct rate_group *g, *unused = NULL;
-
-	ASSERT_RTNL();
-
-	for (g = groups; g < groups + n; g++) {
-		if (g->members && g->number == number)
-			return g;
-		if (!g->members && !unused)
-			unused = g;
-	}
-	if (unused) {
-		memset(unused, 0, sizeof(*unused));
-		unused->number = number;
-	}
-
-	return unused;
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_find, "NET_SCHED_INTERNAL");
-
-/* For the rate and the number of members, so that all have the same */
+/* Depends on the rate and the number of members: the same for all of them */
 static void rate_group_set_quantum(struct rate_group *g)
 {
 	u64 each = mul_u64_u64_div_u64(g->rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
@@ -185,10 +156,10 @@ static u32 rate_group_quantum(const struct rate_group *g)
  * @rate: bytes/s; 0 is unlimited: members neither wait nor reserve
  * @now: time, ns
  *
- * What was granted before takes accordingly longer or shorter from now on, so
- * a change neither lets anything go twice nor leaves the group waiting at the
- * old rate. The caller then calls rate_group_update() for each member; until
- * then a member gets no slot.
+ * What was granted before is rescaled to the new rate from now on. So a change
+ * neither lets anything go twice nor leaves the group waiting at the old rate.
+ * The caller then calls rate_group_update() for each member. Until then the
+ * member gets no slot.
  *
  * Context: RTNL held.
  */
@@ -205,8 +176,8 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	if (rate == old)
 		return;
 
-	/* Before the tail, so that rate_group_reserve() sees either the new
-	 * rate or that the tail has moved.
+	/* Before the tail is moved: rate_group_reserve() either sees the new
+	 * rate, or its cmpxchg fails.
 	 */
 	WRITE_ONCE(g->rate, rate);
 	WRITE_ONCE(g->longest, max(READ_ONCE(g->longest), ETH_FRAME_LEN));
@@ -225,8 +196,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
  * @m: the member
  * @now: time, ns
  *
- * The caller then makes sure that the member asks again when it may send, as
- * the answer it had may be too late by now.
+ * The caller then lets the member ask again when it may send: the time that it
+ * was told before may be too late now.
  *
  * Context: RTNL and the lock of the member held.
  */
@@ -251,7 +222,7 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	m->slack = min_t(u64, to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK);
 	m->backdate = to_ns(m, min(m->burst, BIT(28)));
 	most = max3(m->late, m->burst, 2 * ETH_FRAME_LEN);
-	/* Nobody comes more often than timers do, if they are slow */
+	/* With slow timers, a member may be called up to two ticks late */
 	m->horizon = max3(to_ns(m, min(most, BIT(28))), RATE_GROUP_HORIZON,
 			  2ULL * hrtimer_resolution);
 	tail = later(atomic64_read(&g->tail), now);
@@ -269,7 +240,7 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->left = 0;
 		m->unpaid = 0;
 		m->excess = 0;
-		m->turn = false;
+		m->passing = false;
 	}
 	m->stood = later(m->next, now) - clock;
 	m->seen = atomic64_read(&g->skipped);
@@ -311,7 +282,7 @@ static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 				       later(tail - ns, now)));
 }
 
-/* What is left was paid for, what is missing was not */
+/* Bytes that are left were paid for. If @left is negative, more was sent. */
 static void rate_group_end_slot(struct rate_group_member *m)
 {
 	m->unpaid -= m->left;
@@ -324,8 +295,9 @@ static void rate_group_end_slot(struct rate_group_member *m)
  * @m: the member
  * @now: time, ns
  *
- * Sent, dropped or reset: what is left of its slot goes back to the group if
- * there still is time to use it. As much as may be paid in advance is kept.
+ * It was sent, dropped or reset. What is left of the slot goes back to the
+ * group if there still is time to use it. The member keeps as much as it could
+ * have paid in advance.
  *
  * Context: lock of the member held.
  */
@@ -335,22 +307,22 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	u64 wait;
 
 	m->excess = max(m->excess, 0);
-	if (!m->left && !m->turn)
+	if (!m->left && !m->passing)
 		return;
 
 	if (after(m->next, now)) {
-		/* No more than it has waited, or its clock would go back */
+		/* rate_group_clock() must not go back */
 		wait = min(m->next - now, m->stood);
 		m->stood -= wait;
 		m->next -= wait;
-		/* A turn that it has not passed yet */
-		if (m->turn)
+		/* It has not passed this turn, so that does not count */
+		if (m->passing)
 			m->excess += rate_group_quantum(g);
 	}
 	m->unpaid -= m->left;
 	m->left = 0;
-	m->turn = false;
-	/* At a rate that is about to change, later */
+	m->passing = false;
+	/* Not while the rate is being changed: the tail is at the new one */
 	if (-m->unpaid > READ_ONCE(g->advance) &&
 	    READ_ONCE(g->rate) == m->rate) {
 		if (after(m->end, now))
@@ -390,12 +362,12 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
 
 /**
- * rate_group_pause - account for a pause of a member that owes something
+ * rate_group_pause - let the excess of a member shrink by its pause
  * @m: the member
  * @now: time, ns
  *
- * Part of rate_group_arrive(): what the member has had too much, others have
- * had since, a quantum in each round.
+ * Part of rate_group_arrive(). In each round of the pause, the other members
+ * could send a quantum more than this one.
  */
 void rate_group_pause(struct rate_group_member *m, u64 now)
 {
@@ -411,7 +383,7 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 
-/* How much to ask for: the quantum less what the member owes, in frames */
+/* How much to ask for: the quantum less the excess, in frames */
 static u32 rate_group_slot(struct rate_group_member *m, u32 backlog)
 {
 	s64 quantum = rate_group_quantum(m->group);
@@ -430,9 +402,9 @@ static u32 rate_group_slot(struct rate_group_member *m, u32 backlog)
 	return slot;
 }
 
-/* Take back time that others skipped since the last slot of this member, @most
- * of it. Together, members get no more than the horizon, of which what is still
- * @unused is a part.
+/* Claim time that was skipped since the last slot of this member, at most
+ * @most. What all members claim, together with the time that is still @unused,
+ * is at most the horizon.
  */
 static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 {
@@ -454,11 +426,9 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 	return claim;
 }
 
-/* What could be sent in the time that nobody has used, bytes */
-static u32 rate_group_due(struct rate_group_member *m, u64 now, u64 tail)
+/* What could have been sent since a time, bytes */
+static u32 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
 {
-	u64 from = later(tail, now - m->horizon);
-
 	return after(now, from) ? mul_u64_u64_div_u64(now - from, m->rate,
 						      NSEC_PER_SEC) : 0;
 }
@@ -481,12 +451,13 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		return false;
 
 	slot = exactly ?: rate_group_slot(m, backlog);
-	if (m->late)
-		slot = clamp(rate_group_due(m, now, tail), slot, backlog);
+	if (m->late && slot)
+		slot = clamp(rate_group_due(m, later(tail, from), now), slot,
+			     backlog);
 	else if (!exactly && slot == backlog && !after(tail, now + m->slack))
 		slot += READ_ONCE(g->advance);
 
-	/* What went before is paid for as well, or was paid already */
+	/* Also pay for what was sent outside of slots, or use what was paid */
 	unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
 	debt = to_ns(m, max(unpaid, 0));
 	ns = to_ns_exact(m, slot + unpaid) - debt;
@@ -505,9 +476,9 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 
 	m->unpaid -= unpaid;
 	m->left = slot;
-	m->turn = !slot;
+	m->passing = !slot;
 	m->end = end;
-	/* What it has paid for, and not sent, lies before that */
+	/* The time that was paid in advance lies before the slot */
 	start = end - to_ns(m, slot + max(-m->unpaid, 0));
 	from = later(m->next, now);
 	if (after(start, from))
@@ -517,17 +488,17 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 }
 
 /**
- * rate_group_wait - see to it that a member has a slot, or a turn, ahead
+ * rate_group_wait - get a slot for a member that has none, and tell its time
  * @m: the member
  * @now: time, ns
  * @backlog: of the member, bytes
- * @exactly: length of the slot, a packet at least or all of the backlog, bytes;
- *	0 is a quantum
+ * @exactly: length of the slot, bytes: at least a packet, or all of @backlog; 0
+ *	for a quantum
  * @when: set to the time at which to ask again, ns
  *
- * For slots of a given length, the owner keeps account of what a member sends
- * too much, and sees to it that what it takes adds up to less than the rate, or
- * rounds become longer and longer.
+ * With @exactly, the owner has to account for what the member sends beyond the
+ * slot, and to limit what such members take together to less than the rate.
+ * Otherwise rounds become longer and longer.
  *
  * Context: lock of the member held.
  * Return: true if the member has to wait until @when, false if the next packet
@@ -537,8 +508,8 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
 {
 	while (m->left <= 0) {
-		/* It passes this turn */
-		if (m->turn && after(m->next, now + m->slack))
+		/* It got no slot in this turn: wait until the turn is over */
+		if (m->passing && after(m->next, now + m->slack))
 			break;
 		if (!rate_group_reserve(m, now, max(backlog, 1U), exactly)) {
 			*when = now + NSEC_PER_MSEC;
@@ -552,11 +523,11 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
 
 /**
- * rate_group_count - count something as part of a member's share
+ * rate_group_count - count what was sent elsewhere as part of a member's share
  * @m: the member
  * @len: that was sent in a slot of another member, bytes
  *
- * The next turns of the member give accordingly less, down to nothing.
+ * The next slots of the member are shorter by that. It may even pass turns.
  *
  * Context: lock of the member held.
  */
@@ -591,9 +562,9 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_quantum(g))
 		return false;
 
-	/* RATE_GROUP_AHEAD in the time that is granted, or at a quarter of R.
-	 * The segments of a bulk flow look sparse where there are many such
-	 * flows: they leave half of that to shorter packets.
+	/* RATE_GROUP_AHEAD in the time that is granted, at most a quarter of R.
+	 * Where there are many bulk flows, their segments look sparse. Long
+	 * packets leave half of that to short ones.
 	 */
 	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
 	window = max_t(u64, granted, to_ns(m, RATE_GROUP_AHEAD * 4));
@@ -624,21 +595,11 @@ EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
  */
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 {
-	u64 periods = (now >> RATE_GROUP_PERIOD) -
-		      (m->active >> RATE_GROUP_PERIOD);
-
-	if (periods) {
-		WRITE_ONCE(m->share, periods > 1 ? 0 :
-			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD);
-		m->sent = 0;
-	}
-	WRITE_ONCE(m->active, now);
-	m->sent += len;
 	if (len > READ_ONCE(m->group->longest))
 		WRITE_ONCE(m->group->longest, len);
 
-	/* Outside its slot? */
-	if (m->left <= 0 || after(m->next, now + m->slack)) {
+	/* Outside its slot? Who may be late sends all of a slot at once. */
+	if (m->left <= 0 || (!m->late && after(m->next, now + m->slack))) {
 		m->unpaid += len;
 		/* rate_group_ahead() has counted what it paid for */
 		m->excess += clamp_t(s64, m->unpaid, 0, len);
@@ -647,7 +608,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 
 	m->next += to_ns(m, len);
 	m->left -= len;
-	/* The rest is too short for a packet */
+	/* Less than half a packet is left */
 	if (m->left <= len / 2)
 		rate_group_end_slot(m);
 }

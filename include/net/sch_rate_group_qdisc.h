@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause */
+/* Qdiscs of several kinds that share a rate below one parent */
+#ifndef __NET_SCH_RATE_GROUP_QDISC_H
+#define __NET_SCH_RATE_GROUP_QDISC_H
+
+#include <linux/types.h>
+#include <net/sch_generic.h>
+#include <net/sch_rate_group.h>
+
+struct rate_group_block;
+
+/* Thresholds of cake's tins, of all modes, that are half of the rate or less */
+#define RATE_GROUP_LIMITS	9
+
+/**
+ * struct rate_group_set - what the qdiscs of one group below one parent share
+ * @rcu: frees it when all have left, as reports may still compare it
+ * @number: that the user knows the group by
+ * @users: qdiscs in it
+ * @rate: the group that enforces the rate
+ * @limits: groups that enforce thresholds below it, for qdiscs that have such
+ */
+struct rate_group_set {
+	struct rcu_head		rcu;
+	u32			number;
+	u32			users;
+	struct rate_group	rate;
+	struct rate_group	limits[RATE_GROUP_LIMITS];
+};
+
+/**
+ * struct rate_group_qdisc - a qdisc that can be in a group
+ * @node: on the list in the parent's block
+ * @sch: the qdisc
+ * @block: of the parent, NULL if it shares nothing
+ * @set: the group, NULL if none
+ * @spare: becomes the group if the qdisc is its first member
+ * @member: its part in the group that enforces the rate
+ * @needs_rate: it cannot be unlimited
+ * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
+ *
+ * Changed with RTNL held, @set with the lock of the qdisc as well; reports read
+ * @block and @set without. The owner
+ * sets the last three, and frees @spare when it is destroyed.
+ */
+struct rate_group_qdisc {
+	struct hlist_node	node;
+	struct Qdisc		*sch;
+	struct rate_group_block *block;
+	struct rate_group_set	*set;
+	struct rate_group_set	*spare;
+
+	const struct rate_group_member *member;
+	bool			needs_rate;
+	void			(*set_rate)(struct Qdisc *sch, u64 rate);
+};
+
+extern const struct qdisc_shared_type rate_group_block_type;
+
+int rate_group_qdisc_check(struct rate_group_qdisc *m,
+			   const struct rate_group_block *block,
+			   const struct Qdisc *old, u32 number, u64 rate,
+			   struct netlink_ext_ack *extack);
+int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
+				struct netlink_ext_ack *extack);
+void rate_group_qdisc_assign(struct rate_group_qdisc *m, struct Qdisc *sch,
+			     struct rate_group_block *block);
+void rate_group_qdisc_detach(struct rate_group_qdisc *m);
+bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number);
+void rate_group_qdisc_push(struct rate_group_qdisc *m);
+u32 rate_group_qdisc_active(const struct rate_group_qdisc *m, u64 now);
+
+static inline u32 rate_group_qdisc_number(const struct rate_group_qdisc *m)
+{
+	return m->set ? m->set->number : 0;
+}
+
+#endif /* __NET_SCH_RATE_GROUP_QDISC_H */

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Qdiscs of several kinds that share a rate below one parent */
+
+#include <linux/export.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+#include <linux/rtnetlink.h>
+#include <linux/slab.h>
+#include <net/pkt_sched.h>
+#include <net/sch_generic.h>
+#include <net/sch_priv.h>
+#include <net/sch_rate_group_qdisc.h>
+
+/**
+ * DOC: qdiscs in rate groups
+ *
+ * Below one parent there may be several groups. The user gives each a number.
+ * All qdiscs that can be in a group, of whatever kind, are on a list in the
+ * parent's block. A group is allocated for its first member and freed after the
+ * last has left.
+ *
+ * A group has one rate. A joiner takes it over, or brings the same. A request
+ * that changes the rate of one member changes it for all.
+ */
+
+struct rate_group_block {
+	struct hlist_head	members;	/* in a group or not, RCU */
+};
+
+const struct qdisc_shared_type rate_group_block_type = {
+	.shared_size	= sizeof(struct rate_group_block),
+};
+EXPORT_SYMBOL_NS_GPL(rate_group_block_type, "NET_SCHED_INTERNAL");
+
+static struct rate_group_set *
+rate_group_set_find(const struct rate_group_block *block, u32 number,
+		    const struct Qdisc *except)
+{
+	struct rate_group_qdisc *m;
+
+	hlist_for_each_entry(m, &block->members, node)
+		if (m->set && m->set->number == number && m->sch != except)
+			return m->set;
+
+	return NULL;
+}
+
+/**
+ * rate_group_qdisc_check - may a qdisc join a group
+ * @m: the qdisc's part
+ * @block: of the parent, NULL if it shares nothing
+ * @old: the qdisc that it replaces; may be NULL
+ * @number: of the group; 0 is none
+ * @rate: that the qdisc brings, bytes/s; 0 if it brings none, or unlimited: it
+ *	then takes over the group's
+ * @extack: netlink extended ack, set on error
+ *
+ * Also allocates a group, in case the qdisc becomes its first member: then
+ * rate_group_qdisc_move() cannot fail.
+ *
+ * Context: RTNL held, no qdisc lock.
+ * Return: 0, or a negative errno with @extack set.
+ */
+int rate_group_qdisc_check(struct rate_group_qdisc *m,
+			   const struct rate_group_block *block,
+			   const struct Qdisc *old, u32 number, u64 rate,
+			   struct netlink_ext_ack *extack)
+{
+	struct rate_group_set *set;
+
+	ASSERT_RTNL();
+
+	if (!number)
+		return 0;
+
+	if (!block) {
+		NL_SET_ERR_MSG(extack,
+			       "shared needs a parent that shares state (mq, mqprio)");
+		return -EOPNOTSUPP;
+	}
+
+	set = rate_group_set_find(block, number, old);
+	if (set && rate && !set->rate.rate) {
+		NL_SET_ERR_MSG_FMT(extack,
+				   "group %u is unlimited, change that first",
+				   number);
+		return -EINVAL;
+	}
+	if (set && rate && max(rate, RATE_GROUP_MIN_RATE) != set->rate.rate) {
+		NL_SET_ERR_MSG_FMT(extack,
+				   "group %u has %llu bit/s, not %llu; change that first",
+				   number, 8 * set->rate.rate, 8 * rate);
+		return -EINVAL;
+	}
+
+	if (!set && !m->spare)
+		m->spare = kzalloc_obj(*m->spare, GFP_KERNEL | __GFP_NOWARN);
+	if (!set && !m->spare) {
+		NL_SET_ERR_MSG(extack,
+			       "No memory for a group of shared qdiscs; free some and retry");
+		return -ENOMEM;
+	}
+
+	return 0;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_check, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_check_rate - may the rate of a group be changed
+ * @m: the member that is asked to
+ * @rate: the new rate, bytes/s; 0 is unlimited
+ * @extack: netlink extended ack, set on error
+ *
+ * Context: RTNL held.
+ * Return: 0, or a negative errno with @extack set.
+ */
+int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
+				struct netlink_ext_ack *extack)
+{
+	struct rate_group_qdisc *other;
+
+	ASSERT_RTNL();
+
+	if (!m->set || rate >= RATE_GROUP_MIN_RATE)
+		return 0;
+
+	hlist_for_each_entry(other, &m->block->members, node) {
+		if (other->set != m->set || !other->needs_rate)
+			continue;
+		NL_SET_ERR_MSG_FMT(extack,
+				   "%s in group %u needs a rate of 512bit or more",
+				   other->sch->ops->id, m->set->number);
+		return -EINVAL;
+	}
+
+	return 0;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_check_rate, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_assign - take part in what the parent's children share
+ * @m: the qdisc's part
+ * @sch: the qdisc
+ * @block: of the parent
+ *
+ * Context: RTNL held.
+ */
+void rate_group_qdisc_assign(struct rate_group_qdisc *m, struct Qdisc *sch,
+			     struct rate_group_block *block)
+{
+	ASSERT_RTNL();
+
+	m->sch = sch;
+	WRITE_ONCE(m->block, block);
+	hlist_add_head_rcu(&m->node, &block->members);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_assign, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_detach - take part no longer
+ * @m: the qdisc's part; the qdisc then leaves its group
+ *
+ * Context: RTNL held.
+ */
+void rate_group_qdisc_detach(struct rate_group_qdisc *m)
+{
+	ASSERT_RTNL();
+
+	hlist_del_init_rcu(&m->node);
+	WRITE_ONCE(m->block, NULL);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_detach, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_move - move to another group
+ * @m: the qdisc's part, whose &struct rate_group_member is in no group
+ * @number: of the group, which rate_group_qdisc_check() has allowed; 0 is none
+ *
+ * Context: RTNL and the lock of the qdisc held, or nobody sending through it.
+ * Return: true if the group had a member before, which may be about to leave.
+ */
+bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
+{
+	struct rate_group_set *set = m->set;
+
+	ASSERT_RTNL();
+
+	/* Not by a callback, before which this module may be gone */
+	if (set && !--set->users)
+		kfree_rcu(set, rcu);
+	WRITE_ONCE(m->set, NULL);
+	if (!number)
+		return false;
+
+	set = rate_group_set_find(m->block, number, NULL);
+	if (!set) {
+		set = m->spare;
+		m->spare = NULL;
+		set->number = number;
+	}
+	WRITE_ONCE(m->set, set);
+	kfree(m->spare);
+	m->spare = NULL;
+
+	return set->users++ > 0;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_push - give the rate of a group to its other members
+ * @m: the member through which it was changed
+ *
+ * For each of them, calls ->set_rate() under its lock, and then notifies
+ * userspace as if the member had been changed itself.
+ *
+ * Context: RTNL held, no qdisc lock.
+ */
+void rate_group_qdisc_push(struct rate_group_qdisc *m)
+{
+	struct rate_group_qdisc *other;
+
+	ASSERT_RTNL();
+
+	if (!m->set)
+		return;
+
+	hlist_for_each_entry(other, &m->block->members, node) {
+		if (other->set != m->set ||
+		    other->member->rate == m->set->rate.rate)
+			continue;
+
+		sch_tree_lock(other->sch);
+		other->set_rate(other->sch, m->set->rate.rate);
+		sch_tree_unlock(other->sch);
+		qdisc_notify_change(other->sch);
+	}
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_push, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_active - how many members of a group are active
+ * @m: a member, which counts as well
+ * @now: time, ns
+ *
+ * A member is active if it has a backlog, or has sent within the last ms. This
+ * is read without the lock of the member. If a value is torn, on 32-bit, the
+ * report is off by one.
+ *
+ * Context: any; members that leave meanwhile stay valid for a grace period.
+ * Return: the number; 0 if @m is in no group.
+ */
+u32 rate_group_qdisc_active(const struct rate_group_qdisc *m, u64 now)
+{
+	const struct rate_group_qdisc *other;
+	const struct rate_group_block *block;
+	const struct rate_group_set *set;
+	u32 active = 0;
+
+	rcu_read_lock();
+	block = READ_ONCE(m->block);
+	set = READ_ONCE(m->set);
+	if (block && set) {
+		hlist_for_each_entry_rcu(other, &block->members, node)
+			active += READ_ONCE(other->set) == set &&
+				  (READ_ONCE(other->sch->q.qlen) ||
+				   rate_group_recent(other->member, now));
+	}
+	rcu_read_unlock();
+
+	return active;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_active, "NET_SCHED_INTERNAL");
+
+MODULE_DESCRIPTION("Qdiscs of several kinds that share a rate");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_IMPORT_NS("NET_SCHED_INTERNAL");
