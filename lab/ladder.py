@@ -2,10 +2,13 @@
 """make ladder: every series passes with only those before it.
 
 usage: ladder.py [series ...]
+       ladder.py size
 
 For the end of each series, or of those named by folder or number: its tree and its UML
 kernel in build/ladder/<folder>, all KUnit suites that it has, and of tc-testing the suites
 that the series so far touch and the base's for the qdiscs that they change.
+
+size: a table of how long each series is; nothing is built.
 """
 
 import collections
@@ -75,8 +78,41 @@ def climb(names=()):
             if not wanted or tag in wanted]
 
 
+def size(series):
+    """Counter of a series: its patches, all lines of them, and those they add, by kind."""
+    count = collections.Counter(patches=len(series.patches()))
+    for patch in series.patches():
+        kind = ""
+        for line in patch.read_text().splitlines():
+            count["lines"] += 1
+            if line.startswith("+++ b/"):
+                kind = ("tests" if "_test.c" in line or "selftests" in line else
+                        "text" if "/networking/" in line else "code")
+            elif line.startswith(("diff --git", "-- ")):
+                kind = ""
+            elif kind and line.startswith("+"):
+                count[kind] += 1
+    return count
+
+
+def print_sizes():
+    """The table of size()."""
+    heads = ("patches", "lines", "code", "tests", "text")
+    print(f"{'series':<20}" + "".join(f"{head:>9}" for head in heads))
+    total = collections.Counter()
+    for series in KERNEL.series:
+        count = size(series)
+        total += count
+        if count["patches"]:
+            print(f"{series.folder:<20}" + "".join(f"{count[head]:>9}" for head in heads))
+    print(f"{'all':<20}" + "".join(f"{total[head]:>9}" for head in heads))
+
+
 def main():
-    """Climb, print the table, judge."""
+    """Climb, print the table, judge; or tell the sizes."""
+    if sys.argv[1:] == ["size"]:
+        print_sizes()
+        return
     rungs = climb(sys.argv[1:])
     print("\n" + HEAD)
     for one in rungs:
