@@ -27,7 +27,7 @@ import threading
 import time
 
 from boot import boot_script
-from common import Die, arguments, guard, say
+from common import Die, arguments, guard, numbers, say, shrunk
 from hop import NAME, Hop
 from scenarios import EF, built, deviation, jain, paced
 from traffic import PARENTS, command, tc
@@ -315,20 +315,8 @@ def attempt(kernel, plan, ops):
 
 def shrink(kernel, plan, ops):
     """The shortest list of changes that BOOTS boots find and that still fails."""
-    boots, size = BOOTS, max(1, len(ops) // 2)
-    while boots and ops:
-        start = 0
-        while start < len(ops) and boots:
-            less = ops[:start] + ops[start + size:]
-            boots -= 1
-            if attempt(kernel, plan, less)[0]:
-                ops = less
-            else:
-                start += size
-        if size == 1:
-            break
-        size = max(1, min(size // 2, len(ops) // 2))
-    return ops
+    return shrunk(ops, 0, BOOTS,
+                  lambda less: less if attempt(kernel, plan, less)[0] else None)
 
 
 def judge(kernel, seed, count, shrinking):
@@ -355,11 +343,7 @@ def main():
     words, settings = arguments(sys.argv[1:])
     if words or set(settings) - {"SEED", "SEEDS", "OPS", "KERNEL"}:
         raise Die("usage: changes.py [SEED=n] [SEEDS=n] [OPS=n] [KERNEL=name or folder]")
-    try:
-        first, number, count = (int(settings.get(key, default)) for key, default in
-                                (("SEED", 1), ("SEEDS", 20), ("OPS", 40)))
-    except ValueError:
-        raise Die("SEED, SEEDS and OPS are numbers") from None
+    first, number, count = numbers(settings, SEED=1, SEEDS=20, OPS=40)
     kernel = built(settings.get("KERNEL", "patched"))
     say(f"{number} seeds of {count} changes under load, in virtual time (about "
         f"{2 * number} s)")

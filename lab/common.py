@@ -38,6 +38,35 @@ class Die(SystemExit):
         super().__init__(f"error: {message}")
 
 
+def numbers(settings, **defaults):
+    """Whole numbers among settings, in the order of the defaults."""
+    try:
+        return [int(settings.get(key, default)) for key, default in defaults.items()]
+    except ValueError:
+        raise Die(f"{', '.join(defaults)} are whole numbers; correct them") from None
+
+
+def shrunk(items, least, tries, fails):
+    """The shortest list that so many tries find, and that fails, by leaving parts out.
+
+    least: how many items to keep. fails(items): what of them still fails, or None.
+    """
+    size = max(1, len(items) // 2)
+    while tries and len(items) > least:
+        start = 0
+        while start < len(items) and tries:
+            tries -= 1
+            less = fails(items[:start] + items[start + size:])
+            if less is None:
+                start += size
+            else:
+                items = less
+        if size == 1:
+            break
+        size = max(1, min(size // 2, len(items) // 2))
+    return items
+
+
 def verdict(passed, failed):
     """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did."""
     for sentence in failed:

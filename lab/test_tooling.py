@@ -495,6 +495,15 @@ class Reading(unittest.TestCase):
             (("write", "f+0x2/0x5"), ("read (marked)", "g.isra.0+0x3/0x5")),
             (("read", "k+0x1/0x2"), None)])
 
+    def test_shrunk(self):
+        """What a failure needs is left, and no less than asked for, in so many tries."""
+        def fails(items):
+            return items if {3, 17} <= set(items) else None
+
+        self.assertEqual(common.shrunk(list(range(20)), 0, 99, fails), [3, 17])
+        self.assertEqual(common.shrunk(list(range(9)), 9, 99, fails), list(range(9)))
+        self.assertEqual(common.shrunk([1, 2], 0, 0, fails), [1, 2])
+
     def test_suites(self):
         """Where suites of tc-testing are, by their names."""
         base = common.BUILD / "linux-base/tools/testing/selftests/tc-testing/tc-tests"

@@ -50,7 +50,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from boot import emulated, image, run_script, splats
-from common import BUILD, ROOT, Die, arguments, guard, say
+from common import BUILD, ROOT, Die, arguments, guard, numbers, say, shrunk
 from kernel import FAULTS, build
 from mutants import read_list
 from traffic import pktgen, random_stream
@@ -993,24 +993,17 @@ def replayed(path):
 
 def shrink(kernel, title, lines):
     """The shortest failing sequence that BOOTS boots find, by leaving parts out."""
+    def fails(less):
+        bad, at, *_ = attempt(kernel, less)
+        if not bad:
+            return None
+        less = upto(less, at)
+        save(title, less)
+        say(f"{len(less)} operations still fail: {bad[:120]}")
+        return less
+
     save(title, lines)
-    boots, size = BOOTS, max(1, len(lines) // 2)
-    while boots and len(lines) > 1:
-        start = 0
-        while start < len(lines) and boots:
-            less = lines[:start] + lines[start + size:]
-            boots -= 1
-            bad, at, *_ = attempt(kernel, less)
-            if bad:
-                lines = upto(less, at)
-                save(title, lines)
-                say(f"{len(lines)} operations still fail: {bad[:120]}")
-            else:
-                start += size
-        if size == 1:
-            break
-        size = max(1, min(size // 2, len(lines) // 2))
-    return lines
+    return shrunk(lines, 1, BOOTS, fails)
 
 
 def judge(kernel, name, lines, shrinking=True):
@@ -1066,12 +1059,8 @@ def main():
         raise Die("usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [FAULTS=1] "
                   "[KERNEL=folder] [REPLAY=file]")
     kernel, long = settings.get("KERNEL", "um-debug"), "LONG" in settings
-    try:
-        first, number, count = (int(settings.get(key, default)) for key, default in
-                                (("SEED", 1), ("SEEDS", 20 if long else 4),
-                                 ("OPS", 5000 if long else 500)))
-    except ValueError:
-        raise Die("SEED, SEEDS and OPS are numbers") from None
+    first, number, count = numbers(settings, SEED=1, SEEDS=20 if long else 4,
+                                   OPS=5000 if long else 500)
     seeds = range(first, first + number)
     if "REPLAY" in settings:
         results = [judge(kernel, settings["REPLAY"], replayed(settings["REPLAY"]),
