@@ -19,90 +19,90 @@ help: ## this list
 	@echo 'that instead of downloading the base kernel.'
 
 setup: ## install what is missing, download and verify the base
-	@$(LAB)/setup.py
+	@$(LAB) setup
 
 tree: setup ## unpack the base into build/linux and apply the series
-	@$(LAB)/tree.py tree
+	@$(LAB) tree tree
 
 export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>']
-	@$(LAB)/tree.py export $(if $(SOB),SOB='$(SOB)')
+	@$(LAB) tree export $(if $(SOB),SOB='$(SOB)')
 
 build: tree ## build the patched kernel and the tc that goes with it
-	@$(LAB)/setup.py iproute2
-	@$(LAB)/kernel.py patched $(if $(COMPARE),base)
+	@$(LAB) setup iproute2
+	@$(LAB) kernel patched $(if $(COMPARE),base)
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
-	@$(LAB)/demo.py
+	@$(LAB) demo
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
-	@$(LAB)/kunit.py
-	@$(LAB)/demo.py --quick
+	@$(LAB) kunit
+	@$(LAB) demo --quick
 
 shell: build ## a shell in the patched kernel, with a multiqueue device and its tc
-	@$(LAB)/shell.py
+	@$(LAB) shell
 
 kunit: build ## the series' KUnit suite, run by kunit.py
-	@$(LAB)/kunit.py
+	@$(LAB) kunit
 
 tdc: build ## tc-testing, ours and the base's own beside what the base gave [BASE=1: measure that again]
-	@$(LAB)/setup.py venv
-	@$(LAB)/tdc.py $(if $(BASE),--base)
+	@$(LAB) setup venv
+	@$(LAB) tdc $(if $(BASE),--base)
 
 ynl: build ## the new attributes by the tree's own netlink description, without tc
-	@$(LAB)/setup.py venv
-	@$(LAB)/ynl.py
+	@$(LAB) setup venv
+	@$(LAB) ynl
 
 compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
-	@$(LAB)/compat.py $(if $(BASE),--base)
+	@$(LAB) compat $(if $(BASE),--base)
 
 torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500; LONG=1: 100,000; FAULTS=1: plants faults; REPLAY=file]
-	@$(LAB)/setup.py iproute2
-	@$(LAB)/kernel.py debug $(if $(FAULTS),faults)
-	@$(LAB)/torture.py $(foreach one,SEED SEEDS OPS LONG FAULTS REPLAY,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) setup iproute2
+	@$(LAB) kernel debug $(if $(FAULTS),faults)
+	@$(LAB) torture $(foreach one,SEED SEEDS OPS LONG FAULTS REPLAY,$(if $($(one)),$(one)=$($(one))))
 
 changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
-	@$(LAB)/changes.py $(foreach one,SEED SEEDS OPS,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) changes $(foreach one,SEED SEEDS OPS,$(if $($(one)),$(one)=$($(one))))
 
 fuzz: ## the rate group's C file in user space: random scenarios keep its bounds [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
-	@$(LAB)/fuzz.py $(foreach one,SEED SEEDS TIME FAMILY THREADS SAN FAULTS SRC INC,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) fuzz $(foreach one,SEED SEEDS TIME FAMILY THREADS SAN FAULTS SRC INC,$(if $($(one)),$(one)=$($(one))))
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
-	@$(LAB)/mutants.py
+	@$(LAB) mutants
 
 coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios
-	@$(LAB)/setup.py venv
-	@$(LAB)/coverage.py
+	@$(LAB) setup venv
+	@$(LAB) coverage
 
 ladder: tree ## each series with only those before it: its kernel, its KUnit and tdc [SERIES=2: only that one]
-	@$(LAB)/setup.py iproute2 venv
-	@$(LAB)/ladder.py $(SERIES)
+	@$(LAB) setup iproute2 venv
+	@$(LAB) ladder $(SERIES)
 
 check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
-	@$(LAB)/setup.py iproute2 sparse venv $(if $(FAST),,check)
-	@$(LAB)/check.py $(if $(FAST),--fast)
+	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
+	@$(LAB) check $(if $(FAST),--fast)
 
 test: ## everything but check, coverage, gauntlet and bench in full: "N passed, N failed"
-	@$(LAB)/test.py
+	@$(LAB) test
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SERIES=2: those up to patches/2-*]
-	@$(LAB)/tree.py am TREE='$(TREE)' SERIES='$(SERIES)'
+	@$(LAB) tree am TREE='$(TREE)' SERIES='$(SERIES)'
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
-	@$(LAB)/setup.py figures
-	@$(LAB)/bench.py
-	@$(LAB)/smp.py
+	@$(LAB) setup figures
+	@$(LAB) bench
+	@$(LAB) smp
 
 cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n; RECORD=1: stores them]
-	@$(LAB)/setup.py iproute2 qemu
-	@$(LAB)/cost.py $(KERNELS) $(foreach one,CASE TREE JOBS,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) setup iproute2 qemu
+	@$(LAB) cost $(KERNELS) $(foreach one,CASE TREE JOBS,$(if $($(one)),$(one)=$($(one))))
 
 figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, evaluation.md
-	@$(LAB)/setup.py figures
-	@$(LAB)/figures.py
+	@$(LAB) setup figures
+	@$(LAB) figures
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
-	@$(LAB)/setup.py iproute2 venv qemu
-	@$(LAB)/gauntlet.py $(foreach one,ON JOBS OPS ROUNDS BASE REPLAY,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) setup iproute2 venv qemu
+	@$(LAB) gauntlet $(foreach one,ON JOBS OPS ROUNDS BASE REPLAY,$(if $($(one)),$(one)=$($(one))))
 
 clean: ## remove build/ (the download cache stays)
 	rm -rf build

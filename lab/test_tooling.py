@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: GPL-2.0
 """Tests of the lab: bad luck must end a run with one sentence, never in silence.
 
 Boots the patched kernel a few times, about a second each.
@@ -10,22 +11,13 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import boot
-import changes
-import check
-import check_patches
-import check_series
-import common
-import coverage
-import demo
-import gauntlet
-import scenarios
-import setup
-import tdc
-import torture
-import tree
-from kernel import FAULTS
-from mutants import mutated, read_list
+from gates import changes, check, check_patches, check_series, coverage, gauntlet, tdc, torture
+from gates.mutants import mutated, read_list
+from guest import boot
+from load import scenarios
+from measure import demo
+from tree import common, setup, tree
+from tree.kernel import FAULTS
 
 KERNEL = common.BUILD / "um" / "linux"
 RESULTS = common.ROOT / "results"
@@ -259,7 +251,7 @@ class Documents(unittest.TestCase):
         text = check.TEXT.read_text()
         self.assertEqual(text.splitlines(), check.table_lines(results))
         self.assertTrue(f"```\n{text}```\n" in check.REPORT.read_text(),
-                        "run 'lab/check.py table'")
+                        "run 'lab/gates/check.py table'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")

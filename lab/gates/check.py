@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make check: what netdev asks of each patch alone, and of the series; one table.
+
+usage: check.py [--fast | table]
+
+--fast leaves out what needs more packages than the lab does, and the other
+compilers, and writes nothing. table puts the table of the last whole run, which is
+in results/check.json and check.txt, into results/tests.md. The columns are made in
+lab/gates/check_patches.py, the lines below them in lab/gates/check_series.py. No Debian suite has
+smatch, so there is no column for it.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from tree.common import ROOT, Die, guard, say
+from tree.kernel import tree_at
+
+from gates import check_patches, check_series
+
+RESULTS = ROOT / "results" / "check.json"
+TEXT = ROOT / "results" / "check.txt"
+REPORT = ROOT / "results" / "tests.md"
+NO_TABLE = re.compile(r"(?m)^The whole has not been run .*\n")  # stands in REPORT instead
+FAST = ("form", "style", "api", "maint", "doc", "sparse", "um")
+COLUMNS = (*FAST, "x86_64", "i386", "clang", "tc", "man")
+
+
+def cell(said, column, columns):
+    """ok, FAIL, n/a, or - for what was not run."""
+    if column not in columns:
+        return "-"
+    told = said.get(column)
+    return "n/a" if told is None else "FAIL" if told else "ok"
+
+
+def table_lines(results):
+    """The table as lines of text; results as in results/check.json."""
+    lines, folder = [], ""
+    for name, said in results["patches"].items():
+        if name.partition("/")[0] != folder:
+            folder = name.partition("/")[0]
+            lines.append(f"{folder:<46}" + "".join(f"{c:>{len(c) + 2}}" for c in COLUMNS))
+        number, _, text = Path(name).stem.partition("-")
+        lines.append(f"{int(number):>4} {text.removeprefix('net-sched-')[:40]:<41}" + "".join(
+            f"{cell(said, c, results['columns']):>{len(c) + 2}}" for c in COLUMNS))
+    lines.append("the series as a whole")
+    for name, (what, said) in results["series"].items():
+        lines.append(f"     {name:<14}{'FAIL' if said else 'ok':<6}{what}".rstrip())
+    passed, failed = count(results)
+    return [*lines, f"{passed} passed, {len(failed)} failed"]
+
+
+def count(results):
+    """(number of cells and lines that are ok, the complaints of all others)."""
+    told = [(f"{name}: {column}", said[column]) for name, said in results["patches"].items()
+            for column in COLUMNS if said.get(column) is not None]
+    told += [(name, said) for name, (_, said) in results["series"].items()]
+    return (sum(not said for _, said in told),
+            [f"{where}: {line}" for where, said in told for line in said])
+
+
+def update_report():
+    """Put results/check.txt into results/tests.md, in place of what stands there for it."""
+    old = REPORT.read_text()
+    start = re.escape(table_lines(json.loads(RESULTS.read_text()))[0].split()[0])
+    text, changed = re.subn(rf"(?<=```\n){start}\b.*?(?=```)", lambda _: TEXT.read_text(),
+                            old, count=1, flags=re.S)
+    if not changed:
+        text, changed = NO_TABLE.subn(lambda _: f"```\n{TEXT.read_text()}```\n", old, count=1)
+    if not changed:
+        raise Die("results/tests.md has no block that begins with the table; put "
+                  "results/check.txt into one")
+    REPORT.write_text(text)
+
+
+def main():
+    """Check everything, print the table; Die names the first complaint."""
+    if "table" in sys.argv[1:]:
+        update_report()
+        return
+    fast = "--fast" in sys.argv[1:]
+    tree_at(check_patches.WORK, "base")
+    results = {"what": "complaints by patch and check; null where a check does not apply",
+               "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}
+    check_patches.check_kernel(results["patches"], fast)
+    check_patches.check_iproute2(results["patches"], fast)
+    for name, job in check_series.jobs(fast).items():
+        say(name)
+        try:
+            results["series"][name] = job()
+        except Die as err:
+            results["series"][name] = "", [str(err)]
+    text = "\n".join(table_lines(results)) + "\n"
+    if not fast:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+        TEXT.write_text(text)
+    failed = count(results)[1]
+    for line in failed:
+        print("FAIL " + line)
+    print(f"\n{text}", end="")
+    if failed:
+        raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")
+
+
+if __name__ == "__main__":
+    guard(main)

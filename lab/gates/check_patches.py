@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: GPL-2.0
+"""What netdev asks of each patch alone, for check.py.
+
+For every patch, on the commits before it: it builds net/sched with W=1 and no
+warning, sparse and kernel-doc say nothing new about the files that it touches,
+checkpatch is clean, the form is netdev's. UML builds all of net/sched at each patch;
+x86_64, i386 and clang (allmodconfig, see lab/gates/check.config) the files that the series
+touch, and all of net/sched after the last code of a series. i386 is there for what
+only a link would show: 64-bit divisions by functions that the kernel does not have.
+"""
+
+import functools
+import re
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tree.common import (
+    BUILD,
+    IPROUTE2,
+    JOBS,
+    KERNEL,
+    ROOT,
+    Die,
+    git,
+    hash_files,
+    kernel_env,
+    make_args,
+    patch_author,
+    run,
+    say,
+)
+from tree.kernel import configure
+
+TREE = BUILD / "linux"
+WORK = BUILD / "check-linux"
+WORK_TC = BUILD / "check-iproute2"
+OUT = BUILD / "check-um"
+SPARSE = BUILD / "sparse" / "sparse"
+ALLMOD = ROOT / "lab/gates/check.config"
+CLANG = "-19"  # as Debian suffixes the programs' names
+COMPILERS = {  # column: (architecture, more arguments of make)
+    "x86_64": ("x86_64", make_args()),
+    "i386": ("i386", make_args()),
+    "clang": ("x86_64", [f"-j{JOBS}", f"LLVM={CLANG}", f"CC=ccache clang{CLANG}",
+                         f"HOSTCC=ccache clang{CLANG}"]),
+}
+FIELDS = {"NETWORKING [GENERAL]", "DOCUMENTATION"}  # sections of MAINTAINERS
+DEPRECATED = {  # what a patch must not add to a .c or .h: why
+    r"\bmodule_param\w*\(": "a module parameter; use netlink",
+    r"\b(strcpy|strncpy|strlcpy)\(": "use strscpy()",
+    r"\bBUG(_ON)?\(": "use WARN_ON_ONCE() and go on",
+    r"\bdev_(hold|put)\(": "use netdev_hold() and netdev_put()",
+    r"\b(get|put)_net\(": "use get_net_track() and put_net_track()",
+}
+DICTIONARY = "import codespell_lib, os; print(os.path.join(os.path.dirname(" \
+    "codespell_lib.__file__), 'data', 'dictionary.txt'))"
+
+
+def capture(cmd, cwd, env=None):
+    """Run a command, return (status, stdout and stderr as one text)."""
+    done = subprocess.run([str(c) for c in cmd], cwd=cwd, env=env, text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.returncode, done.stdout
+
+
+def findings(text):
+    """Warnings of a tool as a set, without line numbers, to compare two commits."""
+    return {re.sub(r":\d+(:\d+)?:", ":", re.sub(rf"\S*/{WORK.name}/", "", line.strip()))
+            for line in text.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)}
+
+
+# -------------------------------------------------------------- compiling
+
+def checkout(work, commit):
+    """Bring a work tree to a commit; only files that differ are written."""
+    git(work, "checkout", "-q", "--detach", "-f", commit)
+
+
+def make_um(*args, out=OUT):
+    """make for UML in the checked-out commit; (status, output)."""
+    return capture(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), *args],
+                   WORK, kernel_env())
+
+
+def allmod(column):
+    """Arguments of make for one compiler, configured for the checked-out commit."""
+    arch, more = COMPILERS[column]
+    out = BUILD / f"check-{column}"
+    cmd = ["make", "-s", f"ARCH={arch}", f"O={out}", *more]
+    out.mkdir(exist_ok=True)
+    stamp, want = out / ".made-of", hash_files([ALLMOD, WORK / "net/sched/Kconfig"])
+    if not stamp.exists() or stamp.read_text() != want:
+        run([*cmd, f"KCONFIG_ALLCONFIG={ALLMOD}", "allmodconfig"], f"check-{column}", cwd=WORK,
+            env=kernel_env())
+        stamp.write_text(want)
+    return cmd
+
+
+def complaints(status, text):
+    """What a build with W=1 said: its warnings, and whether it failed."""
+    return sorted(findings(text)) + ["does not build: " + text.strip()[-200:]] * bool(status)
+
+
+def compile_um():
+    """Build net/sched with W=1 for UML; complaints."""
+    configure(WORK, OUT, name="check-config")
+    return complaints(*make_um("W=1", "net/sched/"))
+
+
+def compile_allmod(column, targets):
+    """Build targets with W=1 by one of COMPILERS; complaints.
+
+    On i386, calls of libgcc's 64-bit functions are complaints, too.
+    """
+    cmd = allmod(column)
+    said = complaints(*capture([*cmd, "W=1", *targets], WORK, kernel_env()))
+    if column == "i386":
+        objects = sorted((BUILD / "check-i386/net/sched").glob("*.o"))
+        calls = re.findall(r"^(?:.*/)?([\w.-]+\.o):\s+U (__[a-z]+[dst]i\d)$",
+                           capture(["nm", "-uA", *objects], WORK)[1], re.M)
+        said += [f"{name} calls {symbol}(), which the kernel does not have"
+                 for name, symbol in calls]
+    return said
+
+
+def is_code(path):
+    """Is it a file that the kernel is compiled from?"""
+    return path.startswith(("net/", "include/", "drivers/", "lib/")) and \
+        path.endswith((".c", ".h", "Kconfig", "Makefile"))
+
+
+def targets(files, whole):
+    """What to build after a patch that touches files, for allmodconfig."""
+    files = {f for f in {*files, *touched("base", "HEAD")} if is_code(f) and f.endswith(".c")
+             and (WORK / f).exists() and not (whole and f.startswith("net/sched/"))}
+    return ["net/sched/"] * whole + sorted(str(Path(f).with_suffix(".o")) for f in files)
+
+
+def compile_all(files, whole, fast):
+    """{column: complaints} of all compilers, two at a time."""
+    if not any(map(is_code, files)):
+        return {}
+    jobs = {"um": compile_um}
+    if not fast:
+        for column in COMPILERS:
+            jobs[column] = functools.partial(compile_allmod, column, targets(files, whole))
+    with ThreadPoolExecutor(2) as pool:
+        jobs = {column: pool.submit(job) for column, job in jobs.items()}
+    return {column: job.result() for column, job in jobs.items()}
+
+
+# -------------------------------------------------- looking at the source
+
+@functools.cache
+def touched(before, after):
+    """Files that commits of the kernel tree touch."""
+    return git(TREE, "diff", "--name-only", before, after).split()
+
+
+def sparse(files):
+    """What sparse says about some source files."""
+    objects = [str(Path(f).with_suffix(".o")) for f in files
+               if is_code(f) and f.endswith(".c") and (WORK / f).exists()]
+    for o in objects:
+        (OUT / o).unlink(missing_ok=True)
+    return findings(make_um("C=1", f"CHECK={SPARSE}", *objects)[1]) if objects else set()
+
+
+def kernel_doc(files):
+    """What kernel-doc -Wall says about some source files."""
+    there = [f for f in files
+             if is_code(f) and f.endswith((".c", ".h")) and (WORK / f).exists()]
+    tool = WORK / "scripts/kernel-doc"
+    return findings(capture([tool, "-none", "-Wall", *there], WORK)[1]) if there else set()
+
+
+def form(patch, prefix, number, total):
+    """What netdev would say about the form of a patch file, as sentences."""
+    head = patch.read_text().partition("\n---\n")[0]
+    said = []
+    subject = re.search(r"^Subject: (.*(?:\n .*)*)", head, re.M)
+    subject = re.sub(r"\n ", " ", subject.group(1)) if subject else ""
+    if not re.match(rf"\[{prefix} 0*{number}/0*{total}\] \S", subject):
+        said.append(f"subject is '{subject}'")
+    name, mail = patch_author(patch)
+    if f"\nSigned-off-by: {name} <{mail}>" not in head:
+        said.append("no Signed-off-by of the author")
+    said += [f"'{line}' is not 'Fixes: <12 digits> (\"subject\")'"
+             for line in re.findall(r"^Fixes:.*", head, re.M)
+             if not re.fullmatch(r'Fixes: [0-9a-f]{12} \(".+"\)', line)]
+    return said
+
+
+def lacks_fixes(patch, prefix, files):
+    """Whether a patch for net, which takes fixes only, says of what; as sentences."""
+    if prefix == "PATCH net" and any(map(is_code, files)) and not re.search(
+            r"^Fixes:", patch.read_text(), re.M):
+        return ["a fix of code for net without a Fixes: line"]
+    return []
+
+
+def added(patch, suffixes):
+    """(file, line) for each line that a patch adds to files of some suffixes."""
+    name = ""
+    for line in patch.read_text().partition("\n---\n")[2].splitlines():
+        name = line[6:] if line.startswith("+++ b/") else name
+        if name.endswith(suffixes) and line.startswith("+") and not line.startswith("+++"):
+            yield name, line[1:]
+
+
+def api(patch):
+    """Words that netdev does not want in new code, and where functions may be inline."""
+    said = []
+    for name, line in added(patch, (".c", ".h")):
+        said += [f"{name}: {match[0]}: {why}" for pattern, why in DEPRECATED.items()
+                 if (match := re.search(pattern, line))]
+        if name.endswith(".c") and re.search(r"\binline\b", line):
+            said.append(f"{name}: inline in a .c file")
+        if name.endswith(".h") and re.match(
+                r"static (?!inline|const|__always_inline).*\(", line):
+            said.append(f"{name}: a function in a header that is not inline: {line}")
+    return said
+
+
+def maintainers(files, new):
+    """Files that no section of MAINTAINERS looks after; a new one needs its own.
+
+    Sections for everything do not count, and for a new file those of a whole field do
+    not either.
+    """
+    said = []
+    for file in files:
+        if file == "MAINTAINERS" or not (WORK / file).exists():
+            continue
+        text = capture([WORK / "scripts/get_maintainer.pl", "--no-git", "--no-git-fallback",
+                        "--roles", "-f", file], WORK)[1]
+        sections = set(re.findall(r"\((?:maintainer|supporter|odd fixer):(.*)\)", text))
+        if not sections - {"THE REST"} - (FIELDS if file in new else set()):
+            said.append(f"{file} has no maintainer of its own; add it to MAINTAINERS")
+    return said
+
+
+@functools.cache
+def dictionary():
+    """Path of codespell's list of misspelt words."""
+    return subprocess.run(["/usr/bin/python3", "-c", DICTIONARY], text=True,
+                          capture_output=True, check=False).stdout.strip()
+
+
+def style(patch, cover, *options):
+    """checkpatch's complaints, less those that the text of the cover letter explains."""
+    allowed = re.findall(r"checkpatch: (\S+)", cover)
+    cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse",
+           "--show-types", "--codespell", f"--codespellfile={dictionary()}", *options, patch]
+    return [line.rpartition(f"{patch.name}:")[2]
+            for line in capture(cmd, WORK)[1].splitlines()
+            if (m := re.search(r"(?:WARNING|ERROR|CHECK):(\w+)", line))
+            and m.group(1) not in allowed]
+
+
+def check_kernel(table, fast):
+    """Check every kernel patch on its commit; fills table {patch: {column: complaints}}."""
+    patches = KERNEL.patches()
+    commits = git(TREE, "rev-list", "--reverse", "base..HEAD").split()
+    if len(commits) != len(patches):
+        raise Die(f"build/linux has {len(commits)} commits, patches/ {len(patches)}; "
+                  "run make export")
+    commit_of = dict(zip(patches, commits))
+    configure(WORK, OUT, name="check-config")
+    say("the base with W=1 (about 60 s cold)")
+    status, text = make_um("W=1", "prepare", "net/sched/")
+    for column in () if fast else COMPILERS:
+        say(f"preparing {column} (about 40 s cold)")
+        run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())
+    if status:
+        raise Die(f"the base does not build: {text.strip().splitlines()[-1]}")
+    for series in KERNEL.present():
+        some = series.patches()
+        code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
+        for number, patch in enumerate(some, 1):
+            commit = commit_of[patch]
+            say(f"{patch.parent.name} {number} of {len(some)}")
+            files = touched(f"{commit}~", commit)
+            checkout(WORK, f"{commit}~")
+            before_sparse, before_doc = sparse(files), kernel_doc(files)
+            new = [f for f in files if not (WORK / f).exists()]
+            checkout(WORK, commit)
+            built = compile_all(files, patch in code[-1:], fast)
+            source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
+            table[f"{patch.parent.name}/{patch.name}"] = {
+                "form": form(patch, series.prefix, number, len(some))
+                + lacks_fixes(patch, series.prefix, files),
+                "style": style(patch, series.cover_text(), "--max-line-length=80"),
+                "api": api(patch) if source else None,
+                "maint": maintainers(files, new),
+                "doc": sorted(kernel_doc(files) - before_doc) if source else None,
+                "sparse": sorted(sparse(files) - before_sparse) if source else None,
+                **built}
+
+
+# --------------------------------------------------------------- iproute2
+
+def build_tc():
+    """Build lib and tc of the checked-out commit from nothing; (status, output).
+
+    From nothing, because iproute2's makefiles do not follow headers.
+    """
+    if not (WORK_TC / "config.mk").exists():
+        run(["./configure"], "check-tc", cwd=WORK_TC)
+    sub = ["make", "-s", f"-j{JOBS + 1}", "CC=ccache gcc", "SUBDIRS=lib tc"]
+    capture([*sub, "clean"], WORK_TC)
+    return capture(sub, WORK_TC, kernel_env())
+
+
+def man_lint(files):
+    """What mandoc says about some manual pages."""
+    said = set()
+    for file in files:
+        text = capture(["mandoc", "-T", "lint", "-W", "warning", WORK_TC / file], WORK_TC)[1]
+        said |= {re.sub(r"^.*?:\d+:\d+: ", f"{file}: ", line) for line in text.splitlines()}
+    return said
+
+
+def check_iproute2(table, fast):
+    """Check every iproute2 patch; fills table."""
+    tree, series = IPROUTE2, IPROUTE2.series[0]
+    if not fast:
+        if not (WORK_TC / ".git").exists():
+            shutil.rmtree(WORK_TC, ignore_errors=True)
+            tree.git("worktree", "prune")
+            tree.git("worktree", "add", "-f", "--detach", WORK_TC, "base")
+        checkout(WORK_TC, "base")
+        before = findings(build_tc()[1])
+    patches = series.patches()
+    commits = tree.git("rev-list", "--reverse", "base..HEAD").split()
+    if len(commits) != len(patches):
+        raise Die(f"build/iproute2 has {len(commits)} commits, patches/iproute2 "
+                  f"{len(patches)}; run make export")
+    for number, (patch, commit) in enumerate(zip(patches, commits), 1):
+        say(f"iproute2 {number} of {len(patches)}")
+        said = {"form": form(patch, series.prefix, number, len(patches)),
+                "style": style(patch, series.cover_text(), "--no-tree", "--max-line-length=100")}
+        if not fast:
+            pages = [f for f in tree.git("diff", "--name-only", f"{commit}~", commit).split()
+                     if re.search(r"\.\d$", f)]
+            checkout(WORK_TC, f"{commit}~")
+            old = man_lint(pages)
+            checkout(WORK_TC, commit)
+            status, text = build_tc()
+            said["tc"] = sorted(findings(text) - before) + ["does not build"] * bool(status)
+            said["man"] = sorted(man_lint(pages) - old) if pages else None
+        table[f"{patch.parent.name}/{patch.name}"] = said

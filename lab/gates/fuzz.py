@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make fuzz: the rate group's C file, unchanged, in user space under random scenarios.
+
+Usage: fuzz.py [KEY=value...]; the same may stand in the environment.
+
+SEEDS=n     how many scenarios (20000), each made from its number
+SEED=n      the first of them (1)
+TIME=s      go on for so long instead
+FAMILY=name only this kind of scenario; the names are in lab/gates/fuzz/families.c
+V=1         how near each kind of scenario comes to its bounds; with SEEDS=1: show what
+            happens in that one, made small if it fails
+SAN=1       with the address and undefined behaviour sanitizers; SAN=thread: threads only,
+            with the thread sanitizer
+THREADS=n   runs in which threads move the tail (40)
+FAULTS=1    instead, plant those of lab/gates/fuzz/faults.txt, one at a time: each must make one
+            of the first FAULTY scenarios fail
+SRC=file    another sch_rate_group.c; INC=folder: where net/sch_rate_group.h is
+
+lab/gates/fuzz holds the simulator: members that send as cake and tbf do, in virtual time. It
+checks the bounds that the comment in the C file states, over all windows, shares, waits,
+and what the tail is moved by. A scenario that fails is made as small as it gets and
+printed; its number repeats it. The last line counts scenarios.
+"""
+
+import collections
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, arguments, guard, run, say, verdict
+
+from gates.mutants import read_list
+
+HERE = ROOT / "lab/gates/fuzz"
+OUT = BUILD / "fuzz"
+CHUNK = 500  # scenarios of a process
+FAULTS = HERE / "faults.txt"
+REST = OUT / "rest.o"  # the simulator, when a fault is in the C file
+FAULTY = 3000  # scenarios that have to find a fault
+FILES = ("net/sched/sch_rate_group.c", "include/net/sch_rate_group.h")  # as in faults.txt
+SHOWN = 3  # findings of a family and a check that are printed
+SANITIZERS = {"": [], "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+              "thread": ["-fsanitize=thread"]}
+# -fwrapv and -fno-strict-aliasing as the kernel has them
+FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-sign-compare",
+         "-Wno-missing-field-initializers", "-fwrapv", "-fno-strict-aliasing", "-pthread"]
+# a line of the program's; what is after | is the scenario, made small
+FINDING = re.compile(r"FAIL seed (\d+)(?: (\w+): (\D+?) -?\d)?")
+
+
+def settings(argv):
+    """What the command line says, or else the environment."""
+    words, given = arguments(argv)
+    known = ("SEEDS", "SEED", "TIME", "FAMILY", "SAN", "THREADS", "FAULTS", "SRC", "INC", "V")
+    unknown = words + [key for key in given if key not in known]
+    if unknown:
+        raise Die(f"{unknown[0]} is not known here; known are {', '.join(known)}")
+    chosen = {key: given.get(key) or os.environ.get(key, "") for key in known}
+    for key in ("SEEDS", "SEED", "TIME", "THREADS"):
+        if chosen[key] and not chosen[key].isdigit():
+            raise Die(f"{key}={chosen[key]} is not a whole number; correct it")
+    if chosen["SAN"] not in SANITIZERS:
+        raise Die(f"SAN={chosen['SAN']} is not known; use 1 or thread")
+    return chosen
+
+
+def shims(sources):
+    """See to it that every header of the kernel that sources include is our own."""
+    for source in sources:
+        for header in re.findall(r"#include <((?:linux|asm)/[^>]+)>", source.read_text()):
+            path = OUT / "include" / header
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("#include <kernel.h>\n")
+
+
+def compiler(header, *more):
+    """The command that compiles for a rate group with this header, in a folder net."""
+    return ["gcc", *FLAGS, "-I", OUT / "include", "-I", HERE / "shim",
+            "-I", header.parent.parent, *more]
+
+
+def simulator():
+    """All but the rate group."""
+    return sorted(HERE.glob("*.c"))
+
+
+def build(source, header, sanitizer):
+    """Compile the fuzzer; returns the program."""
+    program = OUT / ("fuzz" + (f"-{sanitizer}" if sanitizer else ""))
+    shims([source, header])
+    run(compiler(header, *SANITIZERS[sanitizer], source, *simulator(), "-o", program),
+        "fuzz-build", "building the fuzzer", 3)
+    return program
+
+
+def ask(program, *args):
+    """What the program prints, as lines. It ends with 1 if it found something."""
+    done = subprocess.run([str(word) for word in (program, *args)], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    lines = done.stdout.splitlines()
+    if done.returncode not in (0, 1, 3) or (done.returncode == 1 and "ok," not in lines[-1]):
+        how = (signal.Signals(-done.returncode).name if done.returncode < 0
+               else f"status {done.returncode}")
+        print("\n".join(lines[-40:]))
+        raise Die(f"the fuzzer ended with {how} in '{' '.join(map(str, args))}' (what it said "
+                  "is above); SAN=1 may tell more")
+    return lines
+
+
+def plant(fault, files):
+    """Compile the fuzzer with a fault in a copy of files, {name in the list: path}."""
+    folder = OUT / f"fault-{fault['number']}"
+    copies = {}
+    for name, path in files.items():
+        text = path.read_text()
+        if name == fault["file"]:
+            if fault["old"] not in text:
+                raise Die(f"{FAULTS.name}: the text of fault {fault['number']} is not in {name}; "
+                          "correct the list")
+            text = text.replace(fault["old"], fault["new"])
+        copies[name] = folder / name
+        copies[name].parent.mkdir(parents=True, exist_ok=True)
+        copies[name].write_text(text)
+    source, header = (copies[name] for name in FILES)
+    program = folder / "fuzz"
+    rest = [REST] if fault["file"] == FILES[0] else simulator()
+    run(compiler(header, source, *rest, "-o", program), f"fuzz-fault-{fault['number']}")
+    return program
+
+
+def first_finding(program):
+    """What fails first, and in the how manieth scenario: (sentence, number), or None."""
+    for seed in range(1, FAULTY + 1, CHUNK):
+        for line in ask(program, seed, CHUNK, 0, "-"):
+            if found := FINDING.match(line):
+                return f"{found[2] or 'a call'}: {found[3] or 'hangs'}", int(found[1])
+    return None
+
+
+def faults(files):
+    """Plant each fault, and see if it is found."""
+    listed = read_list(FAULTS)
+    if strange := {fault["file"] for fault in listed} - set(FILES):
+        raise Die(f"{FAULTS.name}: {strange.pop()} is not {' or '.join(FILES)}; correct the list")
+    run(compiler(files[FILES[1]], "-r", *simulator(), "-o", REST), "fuzz-rest")
+    say(f"planting {len(listed)} faults (about {len(listed) // JOBS} s)")
+    with ThreadPoolExecutor(JOBS) as pool:
+        found = list(pool.map(lambda fault: first_finding(plant(fault, files)), listed))
+    failed = []
+    for fault, finding in zip(listed, found, strict=True):
+        told = f"{fault['number']:3}  {fault['rule']}"
+        if finding:
+            print(f"{told}: {finding[0]}, in scenario {finding[1]}")
+        else:
+            failed.append(f"{told}: not found in {FAULTY} scenarios")
+    verdict(len(listed) - len(failed), failed)
+
+
+def rounds(chosen):
+    """(first seed, how many) of one chunk after the other."""
+    seed = int(chosen["SEED"] or 1)
+    left = int(chosen["SEEDS"] or 20000)
+    end = time.time() + int(chosen["TIME"] or 0)
+    while (time.time() < end) if chosen["TIME"] else left > 0:
+        count = CHUNK if chosen["TIME"] else min(CHUNK, left)
+        yield seed, count
+        seed, left = seed + count, left - count
+
+
+def scenarios(program, chosen):
+    """Run them on all CPUs; yields the lines of each chunk."""
+    family = chosen["FAMILY"] or "-"
+    with ThreadPoolExecutor(JOBS) as pool:
+        jobs = collections.deque()
+        for seed, count in rounds(chosen):
+            jobs.append(pool.submit(ask, program, seed, count, 1, family))
+            if len(jobs) >= 2 * JOBS:
+                yield jobs.popleft().result()
+        for job in jobs:
+            yield job.result()
+
+
+class Findings:
+    """Counts scenarios, and keeps the first of each kind that failed."""
+
+    def __init__(self):
+        self.passed = self.failed = self.packets = 0
+        self.kinds = collections.defaultdict(list)
+        self.families = collections.defaultdict(collections.Counter)
+        self.nearest = collections.defaultdict(collections.Counter)
+
+    def add(self, lines):
+        """The lines of a run of the program."""
+        for line in lines:
+            found = FINDING.match(line)
+            if found:
+                self.kinds[found[2] or "a call", found[3] or "hangs"].append(line)
+            elif line.startswith("FAMILY "):
+                _, name, runs, failed, *_ = line.split()
+                self.families[name].update(runs=int(runs), failed=int(failed))
+                for check, permille in re.findall(r" ([A-Za-z ]+)=(\d+)", line):
+                    nearest = self.nearest[name]
+                    nearest[check] = max(nearest[check], int(permille))
+        total = re.match(r"(\d+) ok, (\d+) failed, (\d+) packets", lines[-1])
+        if total:
+            self.passed += int(total[1])
+            self.failed += int(total[2])
+            self.packets += int(total[3])
+        else:  # it hung, and the rest of its scenarios was not run
+            self.failed += 1
+
+    def show(self):
+        """Print them: small ones first."""
+        for (family, check), lines in sorted(self.kinds.items()):
+            lines.sort(key=lambda line: ("|" not in line, len(line)))
+            print("\n".join(lines[:SHOWN]))
+            if len(lines) > SHOWN:
+                print(f"     and {len(lines) - SHOWN} more of {family}: {check}")
+        if VERBOSE:
+            for name, count in self.families.items():
+                print(f"{name:10}{count['runs']:8} scenarios{count['failed']:8} failed; "
+                      "of its bound, at most: " + ", ".join(
+                          f"{check} {permille / 10:.0f} %" for check, permille
+                          in self.nearest[name].most_common()))
+
+
+def main():
+    """Build, run, print."""
+    chosen = settings(sys.argv[1:])
+    source = Path(chosen["SRC"] or ROOT / "net/sched/sch_rate_group.c")
+    header = Path(chosen["INC"] or ROOT / "include") / "net/sch_rate_group.h"
+    for path in (source, header):
+        if not path.exists():
+            raise Die(f"{path} does not exist; SRC= names the C file, INC= the folder that "
+                      "has net/sch_rate_group.h")
+    program = build(source, header, chosen["SAN"])
+    if chosen["FAULTS"]:
+        if first_finding(program):
+            raise Die("there are findings without a fault, so none would prove anything: run "
+                      "this without FAULTS")
+        faults(dict(zip(FILES, (source, header), strict=True)))
+    if chosen["SEEDS"] == "1" and (VERBOSE or chosen["V"]):
+        sys.exit(subprocess.call([program, "trace", chosen["SEED"] or "1",
+                                  chosen["FAMILY"] or "-"]))
+    findings = Findings()
+    if chosen["SAN"] != "thread":
+        say("running scenarios" + ("" if chosen["TIME"] or chosen["SEEDS"] else " (about 10 s)"))
+        for lines in scenarios(program, chosen):
+            findings.add(lines)
+    if not chosen["FAMILY"]:
+        findings.add(ask(program, "threads", chosen["SEED"] or 1, chosen["THREADS"] or 40))
+    say(f"{findings.packets} packets sent")
+    findings.show()
+    print(f"{findings.passed} passed, {findings.failed} failed")
+    sys.exit(bool(findings.failed))
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make gauntlet: the series on four CPUs, in kernels that look for mistakes.
+
+Usage: gauntlet.py [ON=kasan|kcsan] [JOBS=KUnit,tdc,...] [OPS=n] [ROUNDS=n] [BASE=1]
+       gauntlet.py ON=kasan JOBS=torture REPLAY=file
+
+Two x86_64 kernels in QEMU: kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak and
+failslab; kcsan has KCSAN, strict. Each does
+
+    KUnit       both suites
+    tdc         the base's suites for what the series change, theirs, and the lab's
+    torture     OPS operations of torture.py (5,000), in seeds of PART
+    crowd       four CPUs send through a group while ROUNDS times its options change,
+                its members come and go, and all of it is dumped
+    control     of kcsan: the same with a race planted, which has to be found
+
+A splat, leak, hang or failed case in any of them is a failure. So is a data race with
+an access in a line of the series: what was read or written there is neither marked
+nor under a lock. Other races are in code that the series leaves alone; their pairs of
+functions go to results/gauntlet.json, beside whether the unpatched kernel showed the
+same in a crowd of its own (results/gauntlet-base.json, which BASE=1 writes).
+
+All of it takes some two hours. A job that ran with its own OPS and ROUNDS replaces its
+row in results/gauntlet.json, so it can be run in parts; the table is of all rows, and
+says of which state of the sources each is.
+"""
+
+import collections
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from guest.boot import run_script
+from load.traffic import command, contender_lines, pktgen, random_stream
+from tree import kernel
+from tree.common import BUILD, ROOT, Die, arguments, git, guard, say, verdict
+
+from gates import tdc, torture
+from gates.coverage import added
+from gates.kunit import run_suites
+
+RESULTS = ROOT / "results" / "gauntlet.json"
+BASE = ROOT / "results" / "gauntlet-base.json"
+CPUS = 4
+MACHINE = {"cpus": CPUS, "mem": "3G"}
+PART = 1000  # operations of a seed
+QUEUES = 8
+RATES = (20e6, 1e9, 100e3)  # bit/s
+CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared")
+RACE = ("BUG: KCSAN: data-race",)
+# Tests of one thing after another: races are looked for at an eighth of the accesses,
+# or they would take hours.
+SPARSE = ("kcsan.skip_watch=4000",)
+# It starts a thread per CPU in each network namespace, of which tdc makes hundreds.
+NO_PKTGEN = "initcall_blacklist=pg_init"
+HEADERS = (  # of the series, beside added()
+    "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h")
+
+
+# ------------------------------------------------------------------ guest side
+
+def send():
+    """pktgen on all CPUs: each sends to all queues, in two priorities."""
+    pktgen("pgctrl", "reset")
+    for cpu in range(CPUS):
+        stream = f"c0@{cpu}"
+        pktgen(f"kpktgend_{cpu}", f"add_device {stream}")
+        for line in random_stream(QUEUES, "b8" if cpu % 2 else "00", 100_000):
+            pktgen(stream, line)
+    thread = threading.Thread(target=pktgen, args=("pgctrl", "start"), daemon=True)
+    thread.start()
+    return thread
+
+
+def crowd_lines(contender, shared, rate=20e6):
+    """What puts a contender on c0. shared: whether this tc and kernel know that word."""
+    options = "burst 15k limit 100k" if "tbf" in contender else ""
+    lines = contender_lines("c0", contender, rate, QUEUES, options)
+    return lines if shared else [line.replace(" shared", "") for line in lines]
+
+
+def turn(contender, number, shared):
+    """The lines of one round: its rate, other options, a member that goes and comes."""
+    parent, _, words = contender.rpartition(" + ")
+    kind = words.split()[0]
+    rate = RATES[number % len(RATES)]
+    queue = f"parent 1:{number % QUEUES + 1:x}"
+    word = words if shared else kind
+    first = crowd_lines(contender, shared, rate)
+    if kind == "tbf":
+        lines = [f"qdisc change dev c0 {queue} {word} rate {rate:.0f}bit burst 15k limit 100k",
+                 f"qdisc replace dev c0 {queue} {word} rate {rate:.0f}bit burst 3k limit 100k"]
+    else:
+        mode = ("diffserv3", "diffserv4", "besteffort")[number % 3]
+        where = queue if parent else "root"
+        lines = [f"qdisc change dev c0 {where} {word} bandwidth {rate:.0f}bit",
+                 f"qdisc change dev c0 {where} {word} {mode}"]
+    if parent:
+        lines += [f"qdisc del dev c0 {queue}", first[number % QUEUES + 1]]
+    if number % 10 == 9:
+        lines += ["qdisc del dev c0 root", *first]
+    return lines
+
+
+def guest(spec):
+    """A crowd of each kind: rows {"crowd", "packets", "changes", "refused"}.
+
+    spec: crowds, rounds, shared (as for turn()).
+    """
+    command("ip", "link", "add", "c0", "numtxqueues", str(QUEUES), "type", "dummy")
+    command("ip", "link", "set", "c0", "up")
+    for contender in spec["crowds"]:
+        command("tc", "-batch", "-", text="\n".join(crowd_lines(contender, spec["shared"])))
+        sender = send()
+        time.sleep(1)
+        done = threading.Event()
+
+        def dump(done=done):
+            while not done.is_set():
+                for what in ("qdisc", "class"):
+                    command("tc", "-s", "-j", what, "show", "dev", "c0", check=False)
+
+        dumper = threading.Thread(target=dump)
+        dumper.start()
+        changes = refused = 0
+        for number in range(spec["rounds"]):
+            for line in turn(contender, number, spec["shared"]):
+                text = subprocess.run(["tc", *line.split()], capture_output=True,
+                                      check=False)
+                changes += 1
+                refused += text.returncode != 0
+        done.set()
+        dumper.join()
+        pktgen("pgctrl", "stop")
+        sender.join()
+        packets = sum(qdisc["packets"] + qdisc["drops"] for qdisc in json.loads(
+            command("tc", "-s", "-j", "qdisc", "show", "dev", "c0")))
+        yield {"crowd": contender, "packets": packets, "changes": changes,
+               "refused": refused}
+        command("tc", "qdisc", "del", "dev", "c0", "root")
+        pktgen("pgctrl", "reset")
+    command("ip", "link", "del", "c0")
+
+
+# ----------------------------------------------------------------- data races
+
+def accesses(text):
+    """The races in a kernel log: [((access, "function+0x1/0x2"), the other)].
+
+    access: "read" or "write", with what KCSAN adds. The second is None where the other
+    one was not caught, only that the value had changed.
+    """
+    races = []
+    for report in text.split("BUG: KCSAN: ")[1:]:
+        found = re.findall(
+            r"((?:read|write)[^\n]*?) to 0x\w+ of \d+ bytes by [^\n]*:\n(?:\[[^\]]*\] ?)?\s*"
+            r"([\w.]+\+0x\w+/0x\w+)", report.split("=" * 40)[0])
+        if found:
+            races.append((found[0], found[1] if len(found) > 1 else None))
+    return races
+
+
+class Lines:
+    """Where in the sources a kernel's code is, for objects that say so."""
+
+    def __init__(self, which):
+        self.tree = BUILD / kernel.KERNELS[which].tree
+        self.out = BUILD / kernel.KERNELS[which].out
+        self.vmlinux = self.out / "vmlinux"
+        self.known = {}
+        symbols = subprocess.run(["nm", self.vmlinux], capture_output=True, text=True,
+                                 check=True).stdout
+        self.addresses = collections.defaultdict(list)  # a name may be that of several
+        for words in map(str.split, symbols.splitlines()):
+            if len(words) == 3 and words[1] in "tT":
+                self.addresses[words[2]].append(int(words[0], 16))
+
+    def of(self, place):
+        """[(file below the tree, line number)] of "function+0x1/0x2", innermost first."""
+        if place not in self.known:
+            name, _, rest = place.partition("+")
+            if name not in self.addresses:
+                raise Die(f"{self.vmlinux} has no function {name}: it is not the kernel "
+                          "that ran; build it again")
+            # what is on a stack is where it returns to
+            offset = int(rest.split("/")[0], 16) - 1
+            out = subprocess.run(["addr2line", "-i", "-e", self.vmlinux,
+                                  *(hex(at + offset) for at in self.addresses[name])],
+                                 capture_output=True, text=True, check=True).stdout
+            self.known[place] = [
+                (os.path.relpath(self.out / path, self.tree), int(number))
+                for path, number in re.findall(r"^(?!\?\?)(\S+):(\d+)", out, re.M)]
+        return self.known[place]
+
+
+def sorted_races(which, races):
+    """({sentence about a race of the series: times}, {pair of functions: times})."""
+    ours, others = collections.Counter(), collections.Counter()
+    if not races:
+        return ours, others
+    lines = Lines(which)
+    mine = added() if kernel.KERNELS[which].tree == "linux" else {}
+    for race in races:
+        places = []
+        for access in filter(None, race):
+            kind, place = access
+            hit = [f"{file}:{number}" for file, number in lines.of(place)
+                   if file in HEADERS or number in mine.get(file, ())]
+            places.append((kind, place.partition("+")[0], hit))
+        if any(hit for *_, hit in places):
+            ours[" / ".join(sorted(f"{kind} in {name}() {' < '.join(hit)}".strip()
+                                   for kind, name, hit in places))] += 1
+        else:
+            others[" / ".join(sorted(name for _, name, _ in places))] += 1
+    return ours, others
+
+
+# ------------------------------------------------------------------- the jobs
+
+class Job:
+    """What a job of a kernel came to."""
+
+    def __init__(self, which):
+        self.which = which
+        self.race = which.startswith("kcsan")
+        self.allowed = RACE if self.race else ()
+        self.sparse = SPARSE if self.race else ()
+        self.passed = 0
+        self.failed = []  # sentences
+        self.races = []
+
+    def gather(self, guest):
+        """Keep the races that a guest reported."""
+        self.races += accesses(guest.console) if self.race else []
+
+    def look(self, guest):
+        """gather(), and judge how it ended."""
+        self.gather(guest)
+        if bad := guest.complaint(self.allowed):
+            self.failed.append(bad)
+
+    def name(self, job):
+        """Of the guest."""
+        return f"gauntlet-{self.which}-{job}"
+
+    def folder(self):
+        """Of the kernel."""
+        return kernel.KERNELS[self.which].out
+
+
+def kunit(job, _):
+    """Both suites of the series."""
+    job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), job.sparse,
+                                        timeout=1800, **MACHINE)
+    job.look(guest)
+    if bad or not job.passed:
+        job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")
+
+
+def halves(names):
+    """The suites in two parts that take about as long."""
+    size = {name: tdc.suite_file("linux", name).stat().st_size for name in names}
+    parts = [], []
+    for name in sorted(names, key=size.get, reverse=True):
+        min(parts, key=lambda part: sum(map(size.get, part))).append(name)
+    return parts
+
+
+def suites(job, _):
+    """tc-testing beside the record of the base. Most cases are one after the other, and
+    leave three CPUs idle: two guests, half of the suites in each."""
+    def half(number, names):
+        return tdc.run_suites(job.folder(), "linux", job.name(f"tdc{number}"), names,
+                              jobs=CPUS, timeout=5400, params=(*job.sparse, NO_PKTGEN),
+                              **MACHINE)
+
+    with ThreadPoolExecutor(2) as pool:
+        ran = list(pool.map(half, (1, 2), halves(tdc.suites_beside(tdc.NEAR))))
+    for got, guest in ran:
+        job.look(guest)
+        passed, _, bad = tdc.compare(got, tdc.record())
+        job.passed += passed
+        job.failed += bad
+
+
+def operations(job, settings):
+    """Seeds of torture.py, or the file of REPLAY."""
+    count = int(settings.get("OPS", 5000))
+    some = {f"seed {seed}": torture.Plan(seed).lines(min(PART, count))
+            for seed in range(1, -(-count // PART) + 1)}
+    if file := settings.get("REPLAY"):
+        some = {file: torture.replayed(file)}
+    for name, lines in some.items():
+        start = time.monotonic()
+        bad, at, row, guest = torture.attempt(job.folder(), lines, allowed=job.allowed,
+                                              **MACHINE)
+        job.gather(guest)
+        say(f"{job.which}: {name}, {time.monotonic() - start:.0f} s: {bad or row}")
+        if bad:
+            torture.save(f"{name} on {job.which}: {bad}", torture.upto(lines, at))
+            job.failed.append(f"{bad}; make gauntlet ON={job.which} JOBS=torture REPLAY="
+                              f"{torture.FAILING} does it again")
+            return
+        job.passed += len(lines)
+
+
+def crowd(job, settings, planted=False):
+    """Four CPUs send while a group changes."""
+    base = kernel.KERNELS[job.which].tree == "linux-base"
+    rows, guest = run_script(
+        job.folder(), job.name("crowd"), "gates.gauntlet",
+        {"crowds": CROWDS[1:2] if planted else CROWDS, "shared": not base,
+         "rounds": int(settings.get("ROUNDS", 10))},
+        params=("sch_rate_group.race=1",) if planted else (), timeout=3600, **MACHINE)
+    job.look(guest)
+    for row in rows:
+        say(f"{job.which}: {row}")
+        if not row["packets"]:
+            job.failed.append(f"{row['crowd']}: nothing was sent")
+        job.passed += 1
+
+
+def control(job, settings):
+    """A race of the series' own that must be found: what else was not is worth that."""
+    crowd(job, settings, planted=True)
+    found, _ = sorted_races(job.which, job.races)
+    job.races = []
+    if not any("rate_group" in race for race in found):
+        job.failed.append("the planted race was not found")
+
+
+WORK = {"KUnit": kunit, "tdc": suites, "torture": operations, "crowd": crowd,
+        "control": control}
+KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(WORK)}
+
+
+def measure_base(settings):
+    """What the unpatched kernel shows in crowds: results/gauntlet-base.json."""
+    kernel.build("kcsan-base")
+    job = Job("kcsan-base")
+    crowd(job, settings)
+    _, others = sorted_races("kcsan-base", job.races)
+    if job.failed:
+        raise Die(job.failed[0])
+    BASE.write_text(json.dumps(
+        {"what": "pairs of functions that race in crowds on the unpatched kernel; times",
+         "races": dict(sorted(others.items()))}, indent=1) + "\n")
+
+
+HEAD = (f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}"
+        f"{'s':>7}  sources")
+
+
+def told(row):
+    """A line of the table."""
+    races = len(row["races"]) if "races" in row else "-"
+    elsewhere = len(row["elsewhere"]) if "elsewhere" in row else "-"
+    return (f"{row['kernel']:<8}{row['job']:<10}{row['passed']:>8}{row['failed']:>8}"
+            f"{races:>7}{elsewhere:>11}{row['seconds']:>7}  {row['sources']}")
+
+
+def sources():
+    """What is tested: the code that the series add and change, as a number."""
+    tree = BUILD / "linux"
+    names = git(tree, "diff", "--name-only", "base", "HEAD", "--", "net", "include").split()
+    return hashlib.sha256(b"".join((tree / name).read_bytes() for name in names
+                                   if name.endswith((".c", ".h"))
+                                   and not name.endswith("_test.c"))).hexdigest()[:12]
+
+
+def stored():
+    """{(kernel, job): row} of results/gauntlet.json."""
+    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    return {(row["kernel"], row["job"]): row for row in rows}
+
+
+def store(row):
+    """Replace a row of results/gauntlet.json, which are in the order of the jobs."""
+    rows = {**stored(), (row["kernel"], row["job"]): row}
+    RESULTS.write_text(json.dumps(
+        {"what": "kernels that look for mistakes, on four CPUs in QEMU; races: in lines of "
+         "the series, elsewhere: pairs of functions, times",
+         "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
+                  if (which, job) in rows]}, indent=1) + "\n")
+
+
+def overview():
+    """Lines: the table of all rows, and the races that are not in lines of the series."""
+    rows = stored().values()
+    others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
+                 collections.Counter())
+    known = json.loads(BASE.read_text())["races"] if BASE.exists() else {}
+    return [HEAD, *map(told, rows),
+            *(f"race elsewhere: {pair} ({times} times"
+              + (", on the base as well)" if pair in known else ")")
+              for pair, times in sorted(others.items()))]
+
+
+def main():
+    """Build, run, print, judge; a whole run is stored."""
+    words, settings = arguments(sys.argv[1:])
+    unknown = set(settings) - {"ON", "JOBS", "OPS", "ROUNDS", "BASE", "REPLAY"}
+    if words or unknown:
+        raise Die("usage: gauntlet.py [ON=kasan|kcsan] [JOBS=KUnit,tdc] [OPS=n] "
+                  "[ROUNDS=n] [BASE=1] [REPLAY=file]")
+    if "BASE" in settings:
+        measure_base(settings)
+    chosen = [settings["ON"]] if "ON" in settings else list(KERNELS)
+    wanted = settings.get("JOBS", ",".join(WORK)).split(",")
+    if set(wanted) - set(WORK) or set(chosen) - set(KERNELS):
+        raise Die(f"ON is one of {', '.join(KERNELS)}; JOBS are of {', '.join(WORK)}")
+    rows, failed = [], []
+    for which in chosen:
+        kernel.build(which)
+        for name in KERNELS[which]:
+            if name not in wanted:
+                continue
+            say(f"{which}: {name}")
+            job, start = Job(which), time.monotonic()
+            row = {"kernel": which, "job": name, "sources": sources()}
+            try:
+                WORK[name](job, settings)
+            except Die as error:  # the other jobs are as much worth knowing
+                job.failed.append(str(error))
+            if job.race:
+                ours, elsewhere = sorted_races(which, job.races)
+                job.failed += [f"data race: {race} ({times} times)"
+                               for race, times in ours.items()]
+                row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
+            row |= {"passed": job.passed, "failed": len(job.failed),
+                    "seconds": round(time.monotonic() - start)}
+            rows.append(row)
+            failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
+            print(told(row), flush=True)
+            if not settings.keys() & {"OPS", "ROUNDS", "REPLAY"}:
+                store(row)
+    print("\n".join(["", *(overview() if RESULTS.exists() else ()), ""]))
+    verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make ladder: every series passes with only those before it.
+
+usage: ladder.py [series ...]
+       ladder.py size
+
+For the end of each series, or of those named by folder or number: its tree and its UML
+kernel in build/ladder/<folder>, all KUnit suites that it has, and of tc-testing the suites
+that the series so far touch and the base's for the qdiscs that they change.
+
+size: a table of how long each series is; nothing is built.
+"""
+
+import collections
+import sys
+import time
+
+from tree import kernel
+from tree.common import KERNEL, Die, guard, say, verdict
+
+from gates import kunit, tdc
+
+Rung = collections.namedtuple("Rung", "series patches kunit tdc seconds failed")
+HEAD = f"{'series':<20}{'patches':>8}{'KUnit':>7}{'tdc':>6}{'failed':>8}{'s':>6}"
+
+
+def run_kunit(which, touched, failed):
+    """The KUnit suites of a kernel; how many cases passed. failed: gets sentences."""
+    passed, bad, guest = kunit.run_suites(kernel.KERNELS[which].out, f"ladder-{which}-kunit",
+                                          timeout=300)
+    if complaint := guest.complaint(kernel.known_splats(which)):
+        failed.append(complaint)
+    if bad:
+        failed.append(f"{bad} KUnit cases fail: see {guest.job}/dmesg")
+    if not passed and any(file.endswith("_test.c") for file in touched):
+        failed.append("it has KUnit suites, but none ran")
+    return passed
+
+
+def run_tdc(which, touched, failed):
+    """tc-testing of what the series so far touch; how many cases passed. failed: as above."""
+    tree = kernel.KERNELS[which].tree
+    suites = [suite for suite, name in tdc.NEAR.items() if f"net/sched/{name}.c" in touched]
+    suites = list(dict.fromkeys([*suites, *tdc.touched_suites(tree)]))
+    if not suites:
+        return 0
+    got, guest = tdc.run_suites(kernel.KERNELS[which].out, tree, f"ladder-{which}-tdc", suites)
+    if complaint := guest.complaint(kernel.known_splats(which)):
+        failed.append(complaint)
+    passed, _, bad = tdc.compare(got, tdc.record())
+    failed += bad
+    return passed
+
+
+def rung(which, start, end):
+    """Build and try one series' end; start: that of the series before."""
+    began, failed, counts = time.monotonic(), [], [0, 0]
+    say(f"{which}: its kernel and tests (about 2 min, cold 7)")
+    try:
+        kernel.build(which)
+        touched = KERNEL.git("diff", "--name-only", "base", end).split()
+        for at, test in enumerate((run_kunit, run_tdc)):
+            counts[at] = test(which, touched, failed)
+    except Die as err:  # the other series are as much worth knowing
+        failed.append(str(err))
+    patches = int(KERNEL.git("rev-list", "--count", f"{start}..{end}"))
+    return Rung(which, patches, *counts, round(time.monotonic() - began),
+                [f"{which}: {sentence}" for sentence in failed])
+
+
+def climb(names=()):
+    """The rungs of the series named, or of all."""
+    wanted = {KERNEL.upto(name)[-1].tag for name in names}
+    ends = KERNEL.ends()
+    folders = {series.tag: series.folder for series in KERNEL.series}
+    return [rung(folders[tag], start, end)
+            for start, (tag, end) in zip(["base", *ends.values()], ends.items())
+            if not wanted or tag in wanted]
+
+
+def size(series):
+    """Counter of a series: its patches, all lines of them, and those they add, by kind."""
+    count = collections.Counter(patches=len(series.patches()))
+    for patch in series.patches():
+        kind = ""
+        for line in patch.read_text().splitlines():
+            count["lines"] += 1
+            if line.startswith("+++ b/"):
+                kind = ("tests" if "_test.c" in line or "selftests" in line else
+                        "text" if "/networking/" in line else "code")
+            elif line.startswith(("diff --git", "-- ")):
+                kind = ""
+            elif kind and line.startswith("+"):
+                count[kind] += 1
+    return count
+
+
+def print_sizes():
+    """The table of size()."""
+    heads = ("patches", "lines", "code", "tests", "text")
+    print(f"{'series':<20}" + "".join(f"{head:>9}" for head in heads))
+    total = collections.Counter()
+    for series in KERNEL.series:
+        count = size(series)
+        total += count
+        if count["patches"]:
+            print(f"{series.folder:<20}" + "".join(f"{count[head]:>9}" for head in heads))
+    print(f"{'all':<20}" + "".join(f"{total[head]:>9}" for head in heads))
+
+
+def main():
+    """Climb, print the table, judge; or tell the sizes."""
+    if sys.argv[1:] == ["size"]:
+        print_sizes()
+        return
+    rungs = climb(sys.argv[1:])
+    print("\n" + HEAD)
+    for one in rungs:
+        print(f"{one.series:<20}{one.patches:>8}{one.kunit:>7}{one.tdc:>6}"
+              f"{len(one.failed):>8}{one.seconds:>6}")
+    verdict(sum(one.kunit + one.tdc for one in rungs),
+            [sentence for one in rungs for sentence in one.failed])
+
+
+if __name__ == "__main__":
+    guard(main)

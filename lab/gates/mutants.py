@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make mutants: break the series in listed ways; their KUnit suites must notice each.
+
+Usage: mutants.py [TREE=folder] [number...]
+
+All mutations of lab/gates/mutants.txt are compiled into one kernel, which the boot
+argument shared_mutant=N turns into mutant N. It is built from a copy of the tree
+(default build/linux), with the suite's own .kunitconfig. A mutant is caught when
+a case fails, or when the kernel complains, crashes or hangs. Numbers select
+mutants; only a run of all writes results/mutants.json.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from guest.boot import splats
+from tree.common import BUILD, JOBS, ROOT, Die, arguments, guard, kernel_env, run, say
+
+LIST = ROOT / "lab/gates/mutants.txt"
+SCRATCH = BUILD / "mutants-linux"
+OUT = BUILD / "mutants-um"
+SWITCH = "net/sched/sch_generic-shared.c"
+HEADER = "include/net/sch_priv.h"
+SUITES = {  # by the start of the file's name: (filter, source)
+    "net/sched/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
+    "include/net/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
+    "": ("qdisc_shared*", "net/sched/sch_generic-shared_test.c"),
+}
+TIMEOUT = 30
+
+
+def read_list(path=LIST):
+    """The entries of a file like mutants.txt as dicts: number, file, rule, old, new."""
+    entries = []
+    text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
+    for block in re.split(r"\n\n+", text.strip("\n")):
+        head, rule, *lines = block.split("\n")
+        number, _, file = head.partition(" ")
+        old = "\n".join(line[1:] for line in lines if line[0] == "-")
+        new = "\n".join(line[1:] for line in lines if line[0] == "+")
+        if not (number.isdigit() and file and old and new):
+            raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "
+                      "its replacement; correct it")
+        entries.append({"number": int(number), "file": file, "rule": rule,
+                        "old": old, "new": new})
+    if [e["number"] for e in entries] != list(range(1, len(entries) + 1)):
+        raise Die(f"{path.name}: the entries are not numbered 1, 2, 3, ...; correct it")
+    return entries
+
+
+def switch(old, entries):
+    """C code that is `old`, or the replacement of whichever entry is switched on."""
+    if old[-1] in ";}":
+        code = f"{{ {old} }}"
+        for entry in reversed(entries):
+            code = f"if (shared_mutant == {entry['number']}) {{ {entry['new']} }} else {code}"
+        return code
+    code = f"({old})"
+    for entry in reversed(entries):
+        code = f"(shared_mutant == {entry['number']} ? ({entry['new']}) : {code})"
+    return code
+
+
+def mutate(text, entries):
+    """Source text with all its entries in it."""
+    spans = {}
+    for entry in entries:
+        count = text.count(entry["old"])
+        if count != 1:
+            raise Die(f"the text of mutant {entry['number']} occurs {count} times in "
+                      f"{entry['file']}, not once; correct the list")
+        spans.setdefault((text.index(entry["old"]), entry["old"]), []).append(entry)
+    end = len(text)
+    for (start, old), group in sorted(spans.items(), reverse=True):
+        if start + len(old) > end:
+            raise Die(f"mutant {group[0]['number']} overlaps another; correct the list")
+        text = text[:start] + switch(old, group) + text[start + len(old):]
+        end = start
+    return text
+
+
+def mutated(tree, entries):
+    """The files of a tree that entries change, with all of them in it: {path: text}.
+
+    The boot argument shared_mutant=N chooses.
+    """
+    changed = {}
+    for file in sorted({SWITCH, *(entry["file"] for entry in entries)}):
+        text = (tree / file).read_text()
+        changed[file] = mutate(text, [e for e in entries if e["file"] == file])
+        if "sch_priv.h" not in text:
+            changed[file] = "extern int shared_mutant;\n" + changed[file]
+    changed[SWITCH] = (changed[SWITCH]
+                       .replace("#include", "#include <linux/moduleparam.h>\n#include", 1)
+                       + "\nint shared_mutant;\nEXPORT_SYMBOL(shared_mutant);\n"
+                       + "core_param(shared_mutant, shared_mutant, int, 0);\n")
+    changed[HEADER] = "extern int shared_mutant;\n" + (tree / HEADER).read_text()
+    return changed
+
+
+def make_tree(tree, entries):
+    """Copy the tree by hard links; files that change become files of their own."""
+    run(f"rm -rf {SCRATCH} && cp -al {tree} {SCRATCH}", "mutants-tree", "copying the tree", 10)
+    for file, text in mutated(tree, entries).items():
+        (SCRATCH / file).unlink()
+        (SCRATCH / file).write_text(text)
+
+
+def build():
+    """Build the kernel with all mutants."""
+    config = SCRATCH / "net/sched/.kunitconfig"
+    if not config.exists():
+        raise Die("the tree has no net/sched/.kunitconfig; is the suite in the series?")
+    run([sys.executable, SCRATCH / "tools/testing/kunit/kunit.py", "build", "--arch=um",
+         f"--kunitconfig={config}", f"--build_dir={OUT}", f"--jobs={JOBS}",
+         "--make_options", "CC=ccache gcc"], "mutants-build",
+        "building the kernel with all mutants", 300, cwd=SCRATCH, env=kernel_env())
+
+
+def boot(number, file):
+    """Boot mutant `number` of a file (0: none); (failed cases, how many passed, how it showed)."""
+    log = BUILD / f"logs/mutant-{number}.log"
+    suite, source = next(SUITES[start] for start in SUITES if file.startswith(start))
+    cmd = [OUT / "linux", "mem=256M", "console=tty", "kunit_shutdown=halt",
+           f"kunit.filter_glob={suite}", f"shared_mutant={number}"]
+    hung = False
+    with open(log, "wb") as out:
+        try:
+            subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=out,
+                           stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            hung = True
+    text = log.read_text(errors="replace")
+    failed, passed, ended = verdicts(text, SCRATCH / source)
+    bad = splats(text)
+    signs = ["case"] if " FAILED at " in text else []
+    if hung:
+        signs.append("hang")
+    elif "Kernel panic" in text or not ended:
+        signs.append("crash")
+    elif bad:
+        signs.append("splat")
+    return failed, passed, signs
+
+
+def verdicts(log, source):
+    """(failed, passed, whether the suite ended) from the KTAP log of a suite.
+
+    A case is named case, or case/parameter. One in which the kernel complained,
+    crashed or hung counts as failed, even if it passed all the same, and so does one
+    that was skipped.
+    """
+    names = re.findall(r"KUNIT_CASE(?:_PARAM)?\((\w+)", source.read_text())
+    failed, passed, inner, bad, at, ended = [], [], [], False, 0, False
+    for line in log.splitlines():
+        bad = bad or bool(splats(line)) or " FAILED at " in line or "# SKIP" in line
+        match = re.match(r"( *)(ok|not ok) \d+ (\S+)(.*)", line)
+        if not match or not names:
+            continue
+        depth, good, name = len(match[1]), match[2] == "ok" and not bad, match[3]
+        if depth == 8:
+            inner.append(name)
+            (passed if good else failed).append(f"{names[at]}/{name}")
+        elif depth == 4:
+            if not inner or bad:
+                (passed if good else failed).append(name)
+            at, inner = at + 1, []
+        else:
+            ended = True
+        bad = False
+    if not ended and at < len(names):
+        failed.append(f"{names[at]}" + (f"/after {inner[-1]}" if inner else ""))
+    return failed, len(passed), ended
+
+
+def judge(entry):
+    """Boot an entry's mutant; adds how it was caught to the entry."""
+    failed, _, how = boot(entry["number"], entry["file"])
+    more = f" and {len(failed) - 2} more" if len(failed) > 2 else ""
+    print(f"{entry['number']:3}  {'+'.join(how) or 'SURVIVED':10}  {entry['rule']}: "
+          f"{', '.join(failed[:2])}{more}", flush=True)
+    return {**entry, "caught_by": how, "cases": failed}
+
+
+def main():
+    """Make, build, boot each, count."""
+    words, settings = arguments(sys.argv[1:])
+    entries = read_list()
+    chosen = [e for e in entries if not words or str(e["number"]) in words]
+    make_tree(Path(settings.get("TREE") or BUILD / "linux").resolve(), entries)
+    build()
+    passed = 0
+    for file in ("net/sched/sch_rate_group.c", "net/sched/sch_generic-shared.c"):
+        failed, count, signs = boot(0, file)
+        passed += count
+        if failed or signs or not count:
+            raise Die(f"without a mutant the suite already shows {failed or 'no case'}: "
+                      f"see {BUILD}/logs/mutant-0.log")
+    say(f"{passed} cases (with parameters) pass without a mutant; booting {len(chosen)} mutants "
+        f"(about {len(chosen)} s)")
+    with ThreadPoolExecutor(JOBS) as pool:
+        results = list(pool.map(judge, chosen))
+    if chosen == entries:
+        (ROOT / "results").mkdir(exist_ok=True)
+        (ROOT / "results/mutants.json").write_text(json.dumps({
+            "what": "how the KUnit suite catches mutations of the series",
+            "cases_without_mutant": passed,
+            "mutants": [{key: result[key] for key in
+                         ("number", "file", "rule", "caught_by", "cases")}
+                        for result in results]}, indent=1) + "\n")
+    caught = sum(bool(result["caught_by"]) for result in results)
+    print(f"{caught} passed, {len(results) - caught} failed")
+    sys.exit(caught != len(results))
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make tdc: tc-testing inside the guest, base and patched kernel side by side.
+
+The base tree's own suites must end on the patched kernel as they end on the
+unpatched one; what that was is kept in results/tdc-base.json, and BASE=1
+measures it again. What the series add must pass, and so must the lab's own suites,
+lab/gates/cases/*.json: cases of the same form, too many for a series.
+"""
+
+import json
+import re
+import sys
+
+from guest.boot import STOCK_SPLAT, boot, image
+from tree.common import BUILD, ROOT, Die, guard, say
+
+# What the series change: suite of the base, object that it tests.
+NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sch_mqprio",
+        "tbf": "sch_tbf"}
+BASE_SUITES = (*NEAR, "fq_codel", "htb")
+SELFTESTS = "tools/testing/selftests/tc-testing"
+CASES = ROOT / "lab/gates/cases"
+RECORD = ROOT / "results" / "tdc-base.json"
+LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
+
+COMMAND = """
+mkdir /tmp/tdc && cp -r "$SUITE/." /tmp/tdc && cd /tmp/tdc || exit 1
+cat >tdc_config_local.py <<END
+import os
+import pyroute2.config as patience
+patience.default_communicate_timeout = patience.default_create_socket_timeout = 300
+ENVIR = dict(os.environ)
+EXTRA_NAMES = {{"TC": "$(command -v tc)", "IP": "$(command -v ip)", "TIMEOUT": 300}}
+END
+sysctl -q net.core.default_qdisc=pfifo_fast 2>/dev/null
+python tdc.py -J {jobs} --outfile /run/job/tap -f {files} >/run/job/tdc.log 2>&1
+true
+"""
+
+
+def suite_file(tree, suite):
+    """Where a suite is: `x` among a tree's qdiscs, `cases/x` in lab/gates/, `filters/x` there."""
+    folder, _, name = suite.rpartition("/")
+    if folder == CASES.name:
+        return CASES / f"{name}.json"
+    return BUILD / tree / SELFTESTS / "tc-tests" / (folder or "qdiscs") / f"{name}.json"
+
+
+def touched_suites(tree="linux"):
+    """Names of a tree's suites that the base does not have, or has with other cases."""
+    names = []
+    for path in sorted((BUILD / tree / SELFTESTS / "tc-tests").glob("*/*.json")):
+        suite = f"{path.parent.name}/{path.stem}".removeprefix("qdiscs/")
+        base = suite_file("linux-base", suite)
+        if not base.exists() or base.read_bytes() != path.read_bytes():
+            names.append(suite)
+    return names
+
+
+def own_suites():
+    """Names of the suites of the lab itself."""
+    return [f"{CASES.name}/{path.stem}" for path in sorted(CASES.glob("*.json"))]
+
+
+def suites_beside(names):
+    """Some suites, those that the series touch, and the lab's own; each once."""
+    return list(dict.fromkeys([*names, *touched_suites(), *own_suites()]))
+
+
+def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
+    """Boot, run the suites: ({suite: {id: (verdict, title)}}, Guest), not judged.
+
+    kernel: its folder. jobs: at the same time. more: as for boot().
+    """
+    files = " ".join(str(suite_file(tree, suite)) for suite in suites)
+    run = boot(
+        image(kernel), name, COMMAND.format(files=files, jobs=jobs), timeout=timeout, **more,
+        env={
+            "SUITE": BUILD / tree / SELFTESTS, "TC_LIB_DIR": BUILD / "iproute2/netem",
+            "PYTHONDONTWRITEBYTECODE": 1,
+            "PATH": f"{BUILD}/venv/bin:{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
+            "/usr/sbin:/usr/bin:/sbin:/bin",
+        },
+    )
+    try:
+        with open(f"{run.job}/tap") as f:
+            tap = f.read()
+    except FileNotFoundError:
+        run.judge()
+        raise Die(f"tdc wrote no results: see {run.job}/tdc.log") from None
+    verdicts = {
+        ident: ("skip" if skipped else verdict, title)
+        for verdict, ident, title, skipped in LINE.findall(tap)
+    }
+    outcome = {}
+    for suite in suites:
+        with open(suite_file(tree, suite)) as f:
+            outcome[suite] = {
+                case["id"]: verdicts.get(case["id"], ("missing", case["name"]))
+                for case in json.load(f)
+            }
+    return outcome, run
+
+
+def record():
+    """What the base gave: {suite: {id: verdict}}."""
+    return json.loads(RECORD.read_text())["suites"]
+
+
+def compare(got, base):
+    """(cases that passed, as they were on the base without, sentences about the rest).
+
+    got: as of run_suites(). base: as of record().
+    """
+    passed = skipped = 0
+    bad = []
+    for suite, cases in got.items():
+        stock = base.get(suite)
+        for ident, (verdict, title) in cases.items():
+            want = "ok" if stock is None else stock.get(ident, "ok")
+            passed += verdict == "ok"
+            if verdict != want:
+                bad.append(f"{suite} {ident} ({title}): {verdict}, expected {want}")
+            elif verdict != "ok":
+                skipped += 1
+    return passed, skipped, bad
+
+
+def count(cases, verdict="ok"):
+    """How many cases of a suite ended like that."""
+    return sum(v == verdict for v, _ in cases.values())
+
+
+def owners(got, base):
+    """{whose: how many cases}; got and base as for compare()."""
+    cases = [(suite, ident) for suite in got for ident in got[suite]]
+    lab = sum(suite in own_suites() for suite, _ in cases)
+    old = sum(ident in base.get(suite, ()) for suite, ident in cases)
+    return {"the base": old, "the series": len(cases) - old - lab, "the lab": lab}
+
+
+def main():
+    """Measure what is missing, print the table, fail on a regression."""
+    if "--base" in sys.argv[1:] or not RECORD.exists():
+        from tree.kernel import build
+
+        build("base")
+        say("tc-testing on the unpatched kernel (about 60 s)")
+        base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
+        guest.judge(STOCK_SPLAT)
+        RECORD.parent.mkdir(exist_ok=True)
+        RECORD.write_text(json.dumps(
+            {"what": "tc-testing on the unpatched base kernel", "suites":
+             {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}},
+            indent=1) + "\n")
+    base = record()
+    say("tc-testing on the patched kernel (about 90 s)")
+    got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
+    guest.judge()
+
+    print(f"{'suite':<24}{'tests':>7}{'base':>7}{'patched':>9}")
+    for suite, cases in got.items():
+        stock = base.get(suite)
+        print(f"{suite:<24}{len(cases):>7}"
+              f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
+              f"{count(cases):>9}")
+    passed, skipped, bad = compare(got, base)
+    (ROOT / "results/tdc.json").write_text(json.dumps(
+        {"what": "tc-testing on the patched kernel", "suites":
+         {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}},
+        indent=1) + "\n")
+    for line in bad:
+        print("FAIL " + line)
+    print(", ".join(f"{number} cases of {whose}" for whose, number in owners(got, base).items()))
+    print(f"{passed} passed, {len(bad)} failed"
+          + (f", {skipped} skipped as on the base" if skipped else ""))
+    if bad:
+        raise Die(f"{len(bad)} tc-testing cases regressed: see build/guest/tdc/tap")
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make ynl: the shared option and its statistics by netlink's own description.
+
+Boots the patched kernel and configures cake and tbf below mq and mqprio with the
+tree's YNL command line and Documentation/netlink/specs/tc.yaml, without tc. That
+shows that the description and the kernel mean the same by each attribute, that the
+group's rates are reported, and that refusals come with a reason. One line a check;
+the last is 'N passed, N failed'.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from guest.boot import boot_script
+from tree.common import BUILD, Die, guard, say
+
+TREE = BUILD / "linux"
+PYTHON = BUILD / "venv/bin/python"
+CLI = TREE / "tools/net/ynl/pyynl/cli.py"
+SPEC = TREE / "Documentation/netlink/specs/tc.yaml"
+ROOT_HANDLE = 0xFFFFFFFF
+MAJOR = 1 << 16
+RATE = 12_500_000  # bytes/s, of group 1; the others differ
+
+
+def cli(*words):
+    """Run the YNL command line; (exit status, standard output, standard error)."""
+    done = subprocess.run([PYTHON, "-B", CLI, "--spec", SPEC, *map(str, words)],
+                          capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+# ----------------------------------------------------------- guest side
+
+class Device:
+    """A dummy device with some TX queues, its qdiscs driven by YNL."""
+
+    def __init__(self, name, queues):
+        subprocess.run(["ip", "link", "add", name, "numtxqueues", str(queues),
+                        "numrxqueues", "1", "type", "dummy"], check=True)
+        subprocess.run(["ip", "link", "set", name, "up"], check=True)
+        self.index = int(Path(f"/sys/class/net/{name}/ifindex").read_text())
+
+    def do(self, operation, *flags, **attributes):
+        """Carry out an operation; "" if it succeeded, or what YNL said."""
+        text = json.dumps({"family": 0, "ifindex": self.index, **attributes})
+        status, out, err = cli("--no-schema", *flags, "--do", operation, "--json", text)
+        if not status:
+            return ""
+        return " ".join((out or err.splitlines()[-1]).split())
+
+    def put(self, kind, parent, major, options):
+        """Create a qdisc or put it in another's place; as do().
+
+        parent: class of qdisc 1:, 0 for the root. major: its own handle.
+        """
+        return self.do("newqdisc", "--create", "--replace", kind=kind,
+                       parent=MAJOR + parent if parent else ROOT_HANDLE,
+                       handle=major * MAJOR, options=options)
+
+    def change(self, kind, parent, major, options):
+        """Change options of a qdisc that is there; as do()."""
+        return self.do("newqdisc", kind=kind, parent=MAJOR + parent,
+                       handle=major * MAJOR, options=options)
+
+    def delete_root(self):
+        """Take all qdiscs off the device."""
+        return self.do("delqdisc", parent=ROOT_HANDLE, handle=MAJOR)
+
+    def dump(self):
+        """What the kernel has: {major: (kind, options, statistics of its own)}."""
+        status, out, err = cli("--no-schema", "--output-json", "--dump", "getqdisc")
+        if status:
+            raise RuntimeError(f"getqdisc: {out} {err}")
+        return {
+            qdisc["handle"] // MAJOR: (
+                qdisc["kind"], qdisc.get("options") or {},
+                (qdisc.get("stats2") or {}).get("app") or {})
+            for qdisc in json.loads(out) if qdisc["ifindex"] == self.index
+        }
+
+
+def mqprio_options(classes, each):
+    """Options for classes with so many queues each; priorities take turns."""
+    def numbers(values, width):
+        return b"".join(v.to_bytes(width, sys.byteorder) for v in values).hex()
+
+    pad = [0] * (16 - classes)
+    return {
+        "num-tc": classes, "hw": 0,
+        "prio-tc-map": numbers([p % classes for p in range(16)], 1),
+        "count": numbers([each] * classes + pad, 2),
+        "offset": numbers([each * c for c in range(classes)] + pad, 2),
+    }
+
+
+def cake(rate=None, **more):
+    """Options of a cake; rate in bytes/s; more: other attributes."""
+    return {"base-rate64": rate, **more} if rate else more
+
+
+def tbf(rate, **more):
+    """Options of a tbf of this rate in bytes/s; more: attributes beside the struct."""
+    parms = {"rate": {"rate": rate, "linklayer": 1}, "limit": 1 << 20}
+    if "peak" in more:
+        parms["peakrate"] = {"rate": more.pop("peak"), "linklayer": 1}
+    return {"parms": parms, "burst": 1 << 14, **more}
+
+
+def rate_of(kind, options):
+    """The rate in dumped options, bytes/s."""
+    if kind == "tbf":
+        return options.get("parms", {}).get("rate", {}).get("rate")
+    return options.get("base-rate64")
+
+
+def row(title, good, got):
+    """A check, whether it passed, and what was found."""
+    return {"check": title, "ok": bool(good),
+            "got": got if isinstance(got, str) else repr(got)}
+
+
+def accepted(title, done):
+    """The row of a request that must succeed."""
+    return row(title, not done, done)
+
+
+def refused(title, done, *words):
+    """The row of a request that must be refused, with these words in the reason."""
+    return row(f"{title} is refused, with a reason", done and all(w in done for w in words),
+               done or "it was accepted")
+
+
+def member(dev, title, major, number, rate):
+    """Rows: a qdisc has this rate, is in this group (0: none), and reports on it."""
+    kind, options, stats = dev.dump().get(major, ("nothing", {}, {}))
+    yield row(f"{title}: is in group {number}", options.get("shared", 0) == number
+              and kind != "nothing", options)
+    yield row(f"{title}: has {rate} bytes/s", rate_of(kind, options) == rate, options)
+    if not number:
+        return
+    group, share = (stats.get(name) for name in ("group-rate64", "share-rate64"))
+    yield row(f"{title}: reports the group's rate", group == rate, stats)
+    yield row(f"{title}: reports its share", share is not None and 0 <= share <= rate, stats)
+    yield row(f"{title}: reports active queues", "active-queues" in stats, stats)
+
+
+def fill(dev, parent, root, table):
+    """Put a parent at the root and children on its queues; rows for all of them.
+
+    root: options of the parent. table: (kind, options, group it must end up in,
+    rate it must end up with) for each queue from the first; handles 11:, 12: ...
+    """
+    yield accepted(f"newqdisc {parent}", dev.put(parent, 0, 1, root))
+    for queue, (kind, options, number, rate) in enumerate(table, 1):
+        given = {k: v for k, v in options.items() if k in ("base-rate64", "shared")}
+        title = f"{parent}, queue {queue}, {kind} {json.dumps(given)}"
+        yield accepted(title, dev.put(kind, queue, 0x10 + queue, options))
+        yield from member(dev, title, 0x10 + queue, number, rate)
+
+
+def have(dev):
+    """Rates of all children that fill() made, {queue: bytes/s}."""
+    return {major - 0x10: rate_of(kind, options)
+            for major, (kind, options, _) in dev.dump().items() if major > 0x10}
+
+
+def cake_below_mq(dev):
+    """Two groups of cake and one that is in none; a change, leaving, a refusal."""
+    yield from fill(dev, "mq", {}, (
+        ("cake", cake(RATE, shared=1), 1, RATE),
+        ("cake", cake(shared=1), 1, RATE),
+        ("cake", cake(2 * RATE, shared=2), 2, 2 * RATE),
+        ("cake", cake(3 * RATE), 0, 3 * RATE)))
+    yield accepted("change the rate by one member",
+                   dev.change("cake", 2, 0x12, cake(4 * RATE)))
+    rates = have(dev)
+    yield row("all of its group have it",
+              rates.get(1) == rates.get(2) == 4 * RATE, rates)
+    yield row("nobody else has it",
+              rates.get(3) == 2 * RATE and rates.get(4) == 3 * RATE, rates)
+    yield accepted("leave the group", dev.change("cake", 1, 0x11, cake(shared=0)))
+    yield from member(dev, "who left", 0x11, 0, 4 * RATE)
+    yield refused("cake: autorate for a member",
+                  dev.change("cake", 2, 0x12, cake(autorate=1)), "autorate", "shared")
+    yield accepted("delqdisc mq", dev.delete_root())
+
+
+def cake_below_mqprio(dev):
+    """A group for each of two traffic classes."""
+    yield from fill(dev, "mqprio", mqprio_options(2, 2), (
+        ("cake", cake(RATE, shared=1), 1, RATE),
+        ("cake", cake(shared=1), 1, RATE),
+        ("cake", cake(2 * RATE, shared=2), 2, 2 * RATE),
+        ("cake", cake(shared=2), 2, 2 * RATE)))
+    yield accepted("delqdisc mqprio", dev.delete_root())
+
+
+def cake_at_root(dev):
+    """What is refused there, and cake_mq with its children."""
+    yield refused("cake: shared at the root",
+                  dev.put("cake", 0, 1, cake(RATE, shared=1)), "shared", "mq, mqprio")
+    yield refused("cake_mq: shared",
+                  dev.put("cake_mq", 0, 1, cake(RATE, shared=1)), "shared")
+    yield accepted("newqdisc cake_mq", dev.put("cake_mq", 0, 1, cake(RATE)))
+    kind, options, _ = dev.dump().get(1, ("nothing", {}, {}))
+    yield row("cake_mq dumps its rate and no group",
+              kind == "cake_mq" and rate_of(kind, options) == RATE
+              and "shared" not in options, options)
+    yield accepted("delqdisc cake_mq", dev.delete_root())
+
+
+def tbf_below_mq(dev):
+    """A group of tbf, and what is refused."""
+    yield from fill(dev, "mq", {}, (
+        ("tbf", tbf(RATE, shared=1), 1, RATE),
+        ("tbf", tbf(RATE, shared=1), 1, RATE),
+        ("tbf", tbf(3 * RATE), 0, 3 * RATE)))
+    yield refused("tbf: another rate than the group's",
+                  dev.put("tbf", 4, 0x14, tbf(2 * RATE, shared=1)), f"{8 * RATE} bit/s")
+    yield accepted("tbf: change the rate by one member",
+                   dev.change("tbf", 2, 0x12, tbf(2 * RATE)))
+    rates = have(dev)
+    yield row("tbf: all of its group have it",
+              rates.get(1) == rates.get(2) == 2 * RATE, rates)
+    yield refused("tbf: shared with a peakrate",
+                  dev.put("tbf", 4, 0x14, tbf(RATE, peak=2 * RATE, pburst=2000, shared=1)),
+                  "peakrate")
+    yield accepted("delqdisc mq", dev.delete_root())
+    yield refused("tbf: shared at the root",
+                  dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "mq, mqprio")
+
+
+def guest(_):
+    """Run the scenarios; a row for each check. Runs in the guest."""
+    dev = Device("d0", 4)
+    yield from cake_below_mq(dev)
+    yield from cake_below_mqprio(dev)
+    yield from cake_at_root(dev)
+    yield from tbf_below_mq(dev)
+
+
+# ------------------------------------------------------------ host side
+
+def main():
+    """Validate the description, boot, print a line a check; fail if one failed."""
+    if not os.access(PYTHON, os.X_OK):
+        raise Die(f"there is no {PYTHON}: run 'lab/tree/setup.py venv'")
+    passed = failed = 0
+
+    def show(check):
+        nonlocal passed, failed
+        passed += check["ok"]
+        failed += not check["ok"]
+        print(f"ok    {check['check']}" if check["ok"] else
+              f"FAIL  {check['check']}\n      {check['got'].strip()[:600]}", flush=True)
+
+    status, out, err = cli("--validate")
+    show(row("tc.yaml is valid by its schema", not status, out + err))
+    say("the option and its statistics through YNL (about 30 s)")
+    boot_script("um", "ynl", "gates.ynl", {}, on_row=show, timeout=300)
+    print(f"{passed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    guard(main)

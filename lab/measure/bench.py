@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make bench: CPU time per packet, the unpatched kernel beside the series.
+
+Virtual time: the load is exactly the same, and what differs is how much of the
+host's CPU time the guest takes for it. Kernels without debugging. A host's speed
+changes by half from one second to the next, so both kernels run at once, each on a
+CPU of its own, and change places after each round; what counts is the ratio of runs
+that went on at the same time: the median of all, and the range. A large part of the time
+is the wake-ups, runs of the softirq that the qdiscs' timers raise: how many there are
+per packet is counted as well, and the same in every run. ROUNDS=n changes how many
+rounds there are (4). Writes results/bench.json.
+"""
+
+import json
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+from guest.boot import boot_script
+from load.hop import Hop
+from load.scenarios import EF, install
+from load.traffic import FRAME
+from tree import kernel
+from tree.common import ROOT, guard
+
+RESULTS = ROOT / "results" / "bench.json"
+ROUNDS = int(os.environ.get("ROUNDS", "4"))
+RUNS = 5  # of a round
+CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, s)
+    # load: bit/s in all, None: saturated. With options, in two tins.
+    **{f"saturated, {n} queues": (10e9, n, FRAME, None, "", 0.5)
+       for n in (2, 8, 40, 256, 1024)},
+    "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
+        (20e9, 40, 200, 12e9, "", 0.1),
+    # the series keep the thresholds of tins over all queues, by claims of each
+    "best effort and EF saturated, diffserv4, 40 queues":
+        (10e9, 40, FRAME, None, "diffserv4", 0.5),
+}
+
+
+def wakeups():
+    """Runs of the softirq that sends what was queued, since boot."""
+    return int(re.search(r"NET_TX: *(\d+)", Path("/proc/softirqs").read_text())[1])
+
+
+def guest(spec):
+    """RUNS rows of one load, after one that does not count. Runs in the guest."""
+    hop = Hop(spec["queues"])
+    install("cake_mq", spec["rate"], spec["queues"], spec["options"])
+    for q in range(spec["queues"]):
+        if spec["load"]:
+            hop.stream(q, mode="paced", rate=spec["load"] / spec["queues"],
+                       size=spec["size"], start=q * 1e-7)
+        else:
+            for tos in (0, EF) if spec["options"] else (0,):
+                hop.stream(q, size=spec["size"], depth=16, tos=tos)
+    hop.meter(spec["rate"])
+    hop.run(spec["seconds"] / 5)
+    for _ in range(RUNS):
+        before = wakeups()
+        got = hop.run(spec["seconds"])
+        yield {"ns": 1e9 * got["host_s"] / got["packets"],
+               "wakeups": (wakeups() - before) / got["packets"]}
+    hop.remove()
+
+
+def boot_on(cpu, which, hop, spec):
+    """The rows of guest() in a kernel that has that CPU of the host."""
+    os.sched_setaffinity(0, {cpu})  # of this thread, and of what it starts
+    rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "measure.bench", spec,
+                          hop=hop, virtual=True, mem="4G",  # 1024 cakes need 1.5
+                          allowed=kernel.known_splats(which))
+    return rows
+
+
+def per_packet(kernels, label):
+    """The row of a case, per packet: {"ns", "wakeups"}: {kernel: median}; "ratios": of
+    each pair of runs, in order.
+
+    kernels: {kernel: path of its hop module}.
+    """
+    keys = ("rate", "queues", "size", "load", "options", "seconds")
+    spec = dict(zip(keys, CASES[label]))
+    cpus = sorted(os.sched_getaffinity(0))
+    rows = {which: [] for which in kernels}
+    for number in range(ROUNDS):
+        with ThreadPoolExecutor(len(kernels)) as pool:
+            jobs = {which: pool.submit(boot_on, cpus[(place + number) % len(cpus)], which,
+                                       hop, spec)
+                    for place, (which, hop) in enumerate(kernels.items())}
+        for which, job in jobs.items():
+            rows[which] += job.result()
+    pairs = zip(rows["bench-patched"], rows["bench-base"])
+    ratios = sorted(patched["ns"] / base["ns"] for patched, base in pairs)
+    return {**{name: {which: median(row[name] for row in rows[which]) for which in kernels}
+               for name in ("ns", "wakeups")}, "ratio": median(ratios), "ratios": ratios}
+
+
+def told(label, row):
+    """A line of the table."""
+    cost, wakeups = ([row[name][which] for which in ("bench-base", "bench-patched")]
+                     for name in ("ns", "wakeups"))
+    return "{:<51}{:>6.0f}{:>6.0f}{:>6.2f}{:>6.2f}{:>6.2f}{:>6.2f}{:>6.2f}".format(
+        label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
+
+
+def main():
+    """Measure, print, write."""
+    kernels = {}
+    for which in ("bench-base", "bench-patched"):
+        kernel.build(which)
+        kernels[which] = kernel.module(which)
+    rows = []
+    print(f"{'per packet':<51}{'CPU time, ns':>30}{'wake-ups':>12}\n"
+          f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}"
+          f"{'all':>6}")
+    for label in CASES:
+        row = per_packet(kernels, label)
+        rows.append({"case": label, **row})
+        print(told(label, row), flush=True)
+    RESULTS.write_text(json.dumps(
+        {"what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
+         f"{ROUNDS * RUNS} runs; ratios: of two at the same time",
+         "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make figures: the evaluation, measured in virtual time and drawn.
+
+Each figure is a list of points; a point says on which kernel what is measured (a
+function of this module, run in the guest) and comes back as a row of
+results/<figure>.json and .csv. lab/measure/plots.py draws the rows and writes
+results/evaluation.md. Rates are in bit/s, times in seconds, sizes in bytes.
+
+Usage: figures.py [FIGURE ...], or figures.py check, which measures a few points of
+each figure again and compares them with what is stored.
+"""
+
+import csv
+import json
+import random
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from guest.boot import boot_script
+from load import scenarios, tcp
+from load.hop import NAME
+from load.scenarios import Bed, deviation, jain, paced
+from load.traffic import FRAME, tc
+from tree import kernel
+from tree.common import ROOT, Die, guard, run, say
+
+RESULTS = ROOT / "results"
+CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
+    "series": ("patched", "cake_mq"),
+    "stock cake_mq": ("bench-base", "cake_mq"),
+    "root cake": ("bench-base", "cake"),
+    "root htb": ("bench-base", "htb"),
+    "tbf shared": ("patched", "mq + tbf shared"),
+    "EDT": ("bench-base", "edt 50"),
+    # of single figures
+    "htb + fq_codel": ("bench-base", "htb fq_codel"),
+    "EDT, 50 ms": ("bench-base", "edt 50"),
+    "EDT, 5 ms": ("bench-base", "edt 5"),
+    "tbf on each queue": ("bench-base", "mq + tbf"),
+}
+SWEPT = {"stock cake_mq": "sweep-base", "series": "sweep-patched"}
+RATES = (10e6, 50e6, 100e6, 500e6, 1e9, 2e9, 5e9, 10e9, 15e9, 20e9, 24e9, 40e9, 100e9)
+SYNC_US = (50, 100, 200, 400, 1000, 2000)
+SLOTS = (3072, 6144, 12288, 24576, 49152)  # bytes
+TOLERANCE = {"deviation": 0.002, "jain": 1e-4, "excess": 1514, "ef": 0.01, "worst": 0.05,
+             "p50_us": 1, "p99_us": 5, "p99.9_us": 20, "max_us": 1000, "bulk_bps": 5e6}
+SWITCH_RATES = (2e9, 8e9, 15e9)
+
+
+def point(label, what, on=None, **args):
+    """What to measure for a contender; on: a kernel that is not its usual one."""
+    usual, contender = CONTENDERS[label]
+    return {"label": label, "kernel": on or usual, "contender": contender, "what": what,
+            "args": args}
+
+
+# ---------------------------------------------------- guest side: measuring
+
+def overload(bed, rate, queues=40):
+    """Every queue is offered 1.5 times its share, in full-size frames."""
+    hop = bed.prepare(rate, queues)
+    gap = FRAME * 8 * queues / (1.5 * rate)
+    for q in range(queues):
+        hop.stream(q, mode="paced", rate=1.5 * rate / queues, start=q * gap / queues)
+    seconds = max(0.2, min(40000 * FRAME * 8 / rate, 50))
+    settle = max(0.1, seconds / 10)
+    hop.meter(rate, from_s=settle)
+    got = hop.run(settle + seconds)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "jain": jain([q["bytes"] for q in got["queues"]])}
+
+
+def timeline(bed, rate, start=4, end=40, at=0.2, bin_s=50e-6, before=0.002, after=0.008):
+    """start saturated queues become end: bit/s in each bin from `before` s before that."""
+    hop = bed.prepare(rate, end)
+    for q in range(end):
+        hop.stream(q, start=at if q >= start else 0)
+    hop.meter(rate, from_s=0.05, bins_us=bin_s * 1e6)
+    got = hop.run(at + after)
+    first = round((at - before) / bin_s)
+    bins = got["bins"][first:round((at + after) / bin_s)]
+    return {"bin_s": bin_s, "switch_s": before, "bps": [b * 8 / bin_s for b in bins],
+            "excess": got["excess"]["bytes"]}
+
+
+def turn(knob, value):
+    """Set the constant of a kernel in kernel.KNOBS."""
+    Path("/sys/module", knob).write_text(str(value), encoding="ascii")
+
+
+def sweep(bed, rate, knob, value):
+    """timeline()'s switch with another constant: what the next hop has to queue."""
+    turn(knob, value)
+    excess = scenarios.switch(bed, rate)["excess"]
+    return {"excess": excess, "delay": excess * 8 / rate}
+
+
+def receive_queues(bed, queues, rate=20e9, offered=25e9, receive=40, knob=None, value=None):
+    """40 receive queues of the same load feed so many TX queues in turn."""
+    if knob:
+        turn(knob, value)
+    hop = bed.prepare(rate, max(queues, 2))
+    for r in range(receive):
+        hop.stream(r % queues, mode="paced", rate=offered / receive, src=r + 1,
+                   start=r * FRAME * 8 / offered)
+    hop.meter(rate, from_s=0.05)
+    return {"deviation": deviation(hop.run(0.15), rate)}
+
+
+def skewed(bed, skew, pps, rate=10e9, heavy=4, light=36):
+    """Heavy queues offer 1.5 x the rate by weights k^-skew; light ones send pps packets."""
+    weights = [(k + 1) ** -skew for k in range(heavy)]
+    loads = [paced(1.5 * rate * w / sum(weights)) for w in weights]
+    if pps:
+        loads += [paced(pps * 64 * 8, size=64, start=q / pps / light) for q in range(light)]
+    got = scenarios.offered(bed, rate, loads, seconds=0.2, settle=0.1)
+    return {"deviation": got["deviation"]}
+
+
+def hashed(bed, flows, seed, queues=8, rate=1e9):
+    """Greedy flows fall on queues at random: fairness over flows (not over hosts)."""
+    hop = bed.prepare(rate, queues, "flows")
+    rng = random.Random(seed)
+    for flow in range(flows):
+        hop.stream(rng.randrange(queues), src=flow + 1, dst=flow + 1, depth=8)
+    hop.meter(rate, from_s=0.3)
+    got = hop.run(1.3)
+    return {"jain": jain([s["bytes"] for s in got["streams"]]),
+            "deviation": deviation(got, rate)}
+
+
+def placement(bed, count, rate=2350e6):
+    """Best effort on all of 4 queues, EF on some: what EF gets, % of the rate."""
+    return {"ef": scenarios.spread(bed, count, rate)["ef"]}
+
+
+def classes(bed, count, size, rate=20e6, cores=4):
+    """Classes with a committed rate each, over 4 queues each, loaded unevenly with 2 x.
+
+    Of what was sent from the sum of the committed rates and, of the class that is
+    furthest from it, from its own rate: percent.
+    """
+    queues = count * cores
+    hop = bed.prepare(1e9, max(queues, 2), contender="cake")
+    lines = [f"qdisc del dev {NAME} root"]
+    if bed.contender == "htb":
+        lines.append(f"qdisc add dev {NAME} root handle 1: htb default 1")
+        for c in range(count):
+            lines += [f"class add dev {NAME} parent 1: classid 1:{c + 2:x} htb "
+                      f"rate {rate:.0f}bit quantum 1514",
+                      f"qdisc add dev {NAME} parent 1:{c + 2:x} pfifo limit 1000"]
+        lines.append(f"filter add dev {NAME} parent 1: protocol ip prio 1 handle 1 flow map "
+                     "key dst and 0xffff baseclass 1:1")
+    else:
+        lines.append(f"qdisc add dev {NAME} root handle 1: mq")
+        shared = "shared" in bed.contender
+        each = rate if shared else rate / cores
+        for q in range(queues):
+            group = f"shared {q // cores + 1}" if shared else ""
+            lines.append(f"qdisc add dev {NAME} parent 1:{q + 1:x} tbf "
+                         f"rate {each:.0f}bit burst 16kb limit 1mb {group}")
+    tc("-batch -", "\n".join(lines))
+    for q in range(queues):
+        load = 2 * rate * (0.625, 0.25, 0.075, 0.05)[q % cores]
+        hop.stream(q, mode="paced", rate=load, size=size, dst=q // cores + 1,
+                   start=(q + 1) * size * 8 / load / (queues + 1))
+    seconds = max(0.1, min(2, 400000 * size * 8 / (count * rate)))
+    hop.meter(0, from_s=0.3)
+    got = hop.run(0.3 + seconds)
+    each = [sum(q["bps"] for q in got["queues"][c * cores:(c + 1) * cores])
+            for c in range(count)]
+    worst = max((100 * (bps / rate - 1) for bps in each), key=abs)
+    return {"deviation": deviation(got, count * rate), "worst": worst}
+
+
+MEASURES = {f.__name__: f for f in (overload, timeline, sweep, receive_queues, skewed,
+                                    hashed, placement, classes)}
+
+
+def guest(points):
+    """Measure points that have the kernel and the contender in common."""
+    bed = Bed(points[0]["contender"])
+    for one in points:
+        yield {**one, **MEASURES[one["what"]](bed, **one["args"])}
+    bed.close()
+
+
+# ------------------------------------------------------------- the figures
+
+def accuracy():
+    """Points of the figure: 40 queues, 10 Mbit to 100 Gbit."""
+    return [point(label, "overload", rate=rate) for rate in RATES
+            for label in ("series", "stock cake_mq", "root cake", "root htb", "tbf shared",
+                          "EDT")]
+
+
+def switching():
+    """Points: throughput over time, and induced queue by what can be tuned."""
+    points = [point(label, "timeline", rate=8e9)
+              for label in ("stock cake_mq", "series", "root cake")]
+    for label, values in (("stock cake_mq", SYNC_US), ("series", SLOTS)):
+        on = SWEPT[label]
+        points += [point(label, "sweep", on, rate=rate, knob=kernel.KNOBS[on], value=value)
+                   for rate in SWITCH_RATES for value in values]
+    return points
+
+
+def imbalance():
+    """Points: TX queues fewer than receive queues, and skew beside light load."""
+    points = []
+    for queues in (*range(1, 10), *range(10, 40, 2), 39, 40):
+        points.append(point("series", "receive_queues", queues=queues))
+        points += [point("stock cake_mq", "receive_queues", SWEPT["stock cake_mq"],
+                         queues=queues, knob=kernel.KNOBS["sweep-base"], value=us)
+                   for us in (50, 200, 1000, 2000)]
+    points += [point(label, "skewed", skew=skew, pps=pps)
+               for label in ("stock cake_mq", "series")
+               for skew in (0, 0.25, 0.5, 1, 1.5, 2)
+               for pps in (0, 100, 500, 1000, 5000, 20000)]
+    return points
+
+
+def latency():
+    """Points: an echo beside 64 to 1024 TCP flows at 1 Gbit over 8 queues."""
+    return [point(label, "tcp", flows=flows, stagger_us=stagger)
+            for label in ("series", "stock cake_mq", "root cake", "htb + fq_codel",
+                          "EDT, 50 ms", "EDT, 5 ms")
+            for flows in (64, 256, 1024) for stagger in (270, 300, 330)]
+
+
+def fairness():
+    """Points: priority by placement, and flows hashed unevenly."""
+    labels = ("series", "stock cake_mq", "root cake")
+    return [point(label, "placement", count=count) for label in labels
+            for count in (1, 2, 3, 4)] + [
+        point(label, "hashed", flows=flows, seed=seed) for label in labels
+        for flows in (8, 16, 32, 64, 128, 256) for seed in (1, 2, 3)]
+
+
+def committed():
+    """Points: classes with a rate each, many queues each."""
+    return [point(label, "classes", count=count, size=size)
+            for label in ("tbf shared", "root htb", "tbf on each queue")
+            for size in (64, 300, 1514) for count in (1, 2, 4, 8, 16, 32, 64, 128)]
+
+
+FIGURES = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fairness,
+                                   committed)}
+
+
+def checked():
+    """{figure: points} that the test measures again: on the kernel that it builds anyway."""
+    few = {"accuracy": {"rate": (1e9, 24e9)}, "imbalance": {"queues": (24,), "skew": (1,)},
+           "latency": {"flows": (64,), "stagger_us": (300,)},
+           "committed": {"count": (8,), "size": (1514,)},
+           "switching": {}, "fairness": {"count": (1,), "flows": (16,)}}
+    return {name: [p for p in FIGURES[name]() if p["kernel"] == "patched" and all(
+        p["args"].get(key, values[0]) in values for key, values in wanted.items())]
+        for name, wanted in few.items()}
+
+
+# ------------------------------------------------------------- host side
+
+def tcp_case(one):
+    """The case of lab/load/tcp.py for a point of latency()."""
+    return tcp.echo(one["contender"], 8, 1e9, probes=8, probe_us=997, warm_us=1_200_000,
+                    window_us=800_000, **one["args"])
+
+
+def measure(points, on_row=None):
+    """The points as rows, in their order; two guests at a time, by kernel and contender."""
+    rows = [None] * len(points)
+    jobs = {}
+    for index, one in enumerate(points):
+        jobs.setdefault((one["kernel"], one["contender"], one["what"]), []).append(index)
+    modules = {which: kernel.module(which) for which in sorted({p["kernel"] for p in points})}
+
+    def keep(index, row):
+        rows[index] = {**points[index], **row}
+        if on_row:
+            on_row(rows[index])
+
+    def work(number, which, what, indexes):
+        name, folder = f"figures-{number}", kernel.KERNELS[which].out
+        rest = iter(indexes)
+        mine = [points[i] for i in indexes]
+        options = {"allowed": kernel.known_splats(which)}
+        if what == "tcp":
+            tcp.run(folder, name, [tcp_case(one) for one in mine],
+                    lambda row: keep(next(rest), tcp_figures(row)), **options)
+        else:
+            boot_script(folder, name, "measure.figures", mine, hop=modules[which], virtual=True,
+                        timeout=1200, mem="3G", on_row=lambda row: keep(next(rest), row),
+                        **options)
+
+    with ThreadPoolExecutor(2) as pool:
+        started = [pool.submit(work, number, which, what, indexes)
+                   for number, ((which, _, what), indexes) in enumerate(jobs.items())]
+        for job in started:
+            job.result()
+    return rows
+
+
+def tcp_figures(row):
+    """What the figure shows of a row of lab/load/tcp.py."""
+    return {key: row["echo"][key] for key in ("p50_us", "p99_us", "p99.9_us", "max_us",
+                                              "count", "lost")} | {
+        "bulk_bps": row["bulk_bps"], "jain": row["jain"],
+        "retransmissions": row["groups"][0]["retransmissions"]}
+
+
+def store(name, rows):
+    """Write a figure's rows as JSON and, but for lists, as CSV."""
+    (RESULTS / f"{name}.json").write_text(json.dumps(
+        {"what": FIGURES[name].__doc__.split("\n")[0], "rows": rows}, indent=1) + "\n")
+    flat = [{key: value for key, value in {**row, **row["args"]}.items()
+             if not isinstance(value, (list, dict))} for row in rows]
+    keys = list(dict.fromkeys(key for row in flat for key in row))
+    with open(RESULTS / f"{name}.csv", "w", newline="", encoding="ascii") as file:
+        table = csv.DictWriter(file, keys)
+        table.writeheader()
+        table.writerows(flat)
+
+
+def same(new, old):
+    """Whether two rows say the same, to within what a frame at an edge can do.
+
+    Of a maximum that is one packet's luck, with TCP.
+    """
+    for key, value in new.items():
+        other = old.get(key)
+        if isinstance(value, float) and isinstance(other, (int, float)):
+            if abs(value - other) > max(TOLERANCE.get(key, 0), 1e-9 * abs(other)):
+                return False
+        elif key in ("label", "what", "args") and value != other:
+            return False
+    return True
+
+
+def check():
+    """Measure checked() again and compare with what is stored."""
+    figures = checked()
+    points = [one for some in figures.values() for one in some]
+    say(f"{len(points)} points of results/*.json once more (about 40 s)")
+    rows = iter(measure(points))
+    passed = failed = identical = 0
+    for name, some in figures.items():
+        stored = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+        for one in some:
+            new = next(rows)
+            old = next((r for r in stored if r["label"] == one["label"]
+                        and r["what"] == one["what"] and r["args"] == one["args"]), {})
+            identical += new == old
+            if same(new, old):
+                passed += 1
+            else:
+                failed += 1
+                print(f"FAIL {name}: {json.dumps(new)[:300]}, stored "
+                      f"{json.dumps(old)[:300]}; if that is right, run make figures")
+    print(f"{identical} of {len(points)} are identical to the last digit")
+    print(f"{passed} passed, {failed} failed")
+    if failed:
+        raise Die(f"{failed} figures are not what results/ says")
+
+
+def main():
+    """Measure the figures named, or all; draw."""
+    names = sys.argv[1:] or list(FIGURES)
+    if names == ["check"]:
+        check()
+        return
+    for name in names:
+        if name not in FIGURES:
+            raise Die(f"there is no figure '{name}'; they are {', '.join(FIGURES)}")
+    for name in names:
+        points = FIGURES[name]()
+        for which in sorted({one["kernel"] for one in points}):
+            kernel.build(which)
+        say(f"{name}: {len(points)} points")
+        start, done = time.monotonic(), []
+
+        def progress(row, start=start, done=done, total=len(points)):
+            done.append(row)
+            if sys.stdout.isatty():
+                print(f"\r{len(done)} of {total}", end="", flush=True)
+
+        store(name, measure(points, progress))
+        say(f"{name}: {time.monotonic() - start:.0f} s")
+    run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", *names], "plots", "drawing", 20)
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Second half of make bench: two real CPUs, real time: does the bound hold, what does sharing cost.
+
+The first table loads a group from two CPUs while transmits stall for 1 ms at
+random, TX queues stop, and the rate changes under the load. The figure is the
+largest excess over R x t of any window, measured at the device, beside the bound
+that net/sched/sch_rate_group.c states; and how much of the rate is used, which late
+timers must not reduce. The second counts what is written to the shared cache line, and
+how far two CPUs get beyond one. Timings of the second table mean something on an
+otherwise idle machine only. Writes results/smp.json.
+
+A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
+with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
+a run says nothing about the bound and is repeated; results/smp.json counts them.
+"""
+
+import collections
+import json
+import math
+import re
+import statistics
+import threading
+
+from guest.boot import run_script
+from load.hop import NAME, Hop
+from load.scenarios import install, shared_writes
+from load.traffic import FRAME, tc
+from tree import kernel
+from tree.common import ROOT, Die, guard, run
+
+RESULTS = ROOT / "results" / "smp.json"
+HEADER = ROOT / "include/net/sch_rate_group.h"
+UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
+TRIES = 8
+
+# A case of the first table. rate: bit/s. stall, stopq: one in so many transmits takes 1 ms
+# longer, or stops its queue for 5 ms. changes: the rate is changed under load. mice:
+# packets/s of every queue but the first, which then has frames of two lengths; 0: all
+# queues are saturated with full-size frames.
+Load = collections.namedtuple("Load", "rate queues stall stopq changes mice",
+                              defaults=(0, 0, False, 0))
+BOUNDS = {
+    "1 Gbit, 2 queues": Load(1e9, 2),
+    "1 Gbit, one busy queue and 7 of 5000 packets/s": Load(1e9, 8, mice=5000),
+    "1 Gbit, 8 queues, 1 ms stalls": Load(1e9, 8, stall=200),
+    "1 Gbit, 8 queues, stopped for 5 ms": Load(1e9, 8, stopq=200),
+    "1 Gbit, 40 queues, stalls and stops": Load(1e9, 40, stall=300, stopq=300),
+    "100 Mbit, 40 queues, stalls and stops": Load(100e6, 40, stall=100, stopq=100),
+    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed": Load(1e9, 8, stall=300, changes=True),
+}
+SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
+    "64 bytes, below the rate": (800e9, 64),
+    "1514 bytes, below the rate": (800e9, 1514),
+    "64 bytes, at 100 Mbit": (100e6, 64),
+    "1514 bytes, at 2 Gbit": (2e9, 1514),
+}
+SENDERS = {  # label: (kernel, contender); each round runs all of them
+    "series": ("smp-patched", "cake_mq"), "stock cake_mq": ("smp-base", "cake_mq"),
+    "root cake": ("smp-base", "cake"), "root htb": ("smp-base", "htb"),
+}
+ROUNDS = 5
+SMALL = 300  # bytes, a frame
+LEAST = 0.4  # of the rate: less is not sent if the CPUs run
+LEAST_MICE = 0.05  # the same with mice, beside which the unpatched kernel wastes most of it
+
+
+def constant(name):
+    """RATE_GROUP_<name> of the kernel's header, a product, in bytes or ns."""
+    found = re.search(rf"#define RATE_GROUP_{name}\s+\(?(\w+(?: \* \w+)*)",
+                      HEADER.read_text())
+    if not found:
+        raise Die(f"{HEADER} does not define RATE_GROUP_{name}; correct bound() in "
+                  "lab/measure/smp.py")
+    return math.prod(UNITS.get(factor) or int(factor.rstrip("U"))
+                     for factor in found[1].split(" * "))
+
+
+def bound(rate, queues):
+    """Most that any window may exceed rate * t by, bytes."""
+    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + constant("BURST")
+            + queues * (constant("QUANTUM") + constant("TAB") + FRAME))
+
+
+def hold(case):
+    """One line of the first table. Runs in the guest."""
+    load = BOUNDS[case]
+    hop = Hop(load.queues)
+    install("cake_mq", load.rate, load.queues)
+    hop.stream(0, depth=256)
+    if load.mice:
+        hop.stream(0, depth=256, size=SMALL)
+    for q in range(1, load.queues):
+        if load.mice:
+            hop.stream(q, mode="poisson", rate=load.mice * SMALL * 8, size=SMALL)
+        else:
+            hop.stream(q, depth=256)
+    hop.meter(load.rate, from_s=0.2)
+    hop.faults(load.stall, 1e-3, load.stopq, 5e-3)
+    stop, count = threading.Event(), [0]
+
+    def change():
+        while not stop.is_set():
+            for r in (500e6, 1e9):
+                tc(f"qdisc change dev {NAME} root cake_mq bandwidth {r:.0f}bit")
+                count[0] += 1
+
+    changer = threading.Thread(target=change)
+    if load.changes:
+        changer.start()
+    before = shared_writes()
+    got = hop.run(3)
+    stop.set()
+    if load.changes:
+        changer.join()
+    row = {"excess": got["excess"]["bytes"], "bps": got["bps"],
+           "stalls": got["stalls"], "stops": got["stops"], "changes": count[0],
+           "writes": None if before is None else (shared_writes() - before) / 3}
+    hop.remove()
+    return row
+
+
+def speed(case, contender):
+    """A run of the second table: packets per second of one CPU and of two."""
+    rate, size = SPEEDS[case]
+    row = {}
+    for cpus in (1, 2):
+        hop = Hop(2)
+        install(contender, rate, 2)
+        for q in range(cpus):
+            hop.stream(q, mode="paced", rate=200e9, size=size)
+        hop.meter(0, from_s=0.2)
+        before = shared_writes()
+        got = hop.run(1.2)
+        row[f"pps_{cpus}"] = got["packets"] / got["seconds"]
+        if before is not None:
+            row[f"writes_{cpus}"] = (shared_writes() - before) / 1.2
+        hop.remove()
+    return row
+
+
+def guest(spec):
+    """Measure one case, yield its row. Runs in the guest."""
+    if spec["kind"] == "bound":
+        yield {"case": spec["case"], **hold(spec["case"])}
+    else:
+        yield {"case": spec["case"], **speed(spec["case"], spec["contender"])}
+
+
+def once(which, hop, kind, case, contender):
+    """One case in a boot of its own; its row, or None if a CPU stood still."""
+    spec = {"kind": kind, "case": case, "contender": contender}
+    rows, boot = run_script(kernel.KERNELS[which].out, f"smp-{which}", "measure.smp", spec, hop=hop,
+                           cpus=2, timeout=60)
+    if "detected stall" in boot.console or "lab: no end after" in boot.console:
+        return None
+    boot.judge(kernel.known_splats(which))
+    row, = rows
+    if kind == "bound":
+        load = BOUNDS[case]
+        if row["bps"] < (LEAST_MICE if load.mice else LEAST) * load.rate:
+            return None
+    return row
+
+
+def measure(which, hop, kind, case, contender="cake_mq"):
+    """One case, repeated while a CPU of the guest stands still.
+
+    hop: path of the hop module for the kernel `which`.
+    """
+    for stood_still in range(TRIES):
+        row = once(which, hop, kind, case, contender)
+        if row:
+            return {**row, "stood_still": stood_still}
+    raise Die(f"in {TRIES} runs of '{case}' on {which} a CPU of the guest stood still; "
+              "the host is too busy, run this again when it is not")
+
+
+def summary(runs):
+    """The median of each figure, and of pps_2 / pps_1 all runs in order."""
+    row = {key: statistics.median(one[key] for one in runs)
+           for key in ("pps_1", "pps_2", "writes_1", "writes_2") if key in runs[0]}
+    ratios = sorted(one["pps_2"] / one["pps_1"] for one in runs)
+    return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
+
+
+def main():
+    """Measure both tables, print and write them, judge the first."""
+    kernels = []
+    for which in ("smp-patched", "smp-base"):
+        kernel.build(which)
+        kernels.append((which, kernel.module(which)))
+    patched, stock = kernels
+    bounds, speeds, failed = [], [], []
+    print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>8}{'stock':>9}"
+          f"{'of rate, %':>12}{'stock':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+    for case, load in BOUNDS.items():
+        row, other = measure(*patched, "bound", case), measure(*stock, "bound", case)
+        row |= {"bound": bound(load.rate, load.queues), "stock": other["excess"],
+                "stock_bps": other["bps"]}
+        bounds.append(row)
+        if row["excess"] > row["bound"]:
+            failed.append(case)
+        used = ("-", "-") if row["changes"] else (
+            f"{100 * bps / load.rate:.1f}" for bps in (row["bps"], other["bps"]))
+        print("{:<48}{:>11.0f}{:>8.0f}{:>9.0f}{:>12}{:>7}".format(
+            case, row["excess"], row["bound"], row["stock"], *used)
+              + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)
+    print(f"\n{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
+          f"{'2 CPUs':>10}{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
+    hops = dict(kernels)
+    for case in SPEEDS:
+        runs = {label: [] for label in SENDERS}
+        for _ in range(ROUNDS):
+            for label, (which, contender) in SENDERS.items():
+                runs[label].append(measure(which, hops[which], "speed", case, contender))
+        for label, some in runs.items():
+            row = summary(some)
+            speeds.append({"case": case, "label": label, **row, "runs": some})
+            print(f"{case:<32}{label:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
+                  f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
+                  + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
+                  flush=True)
+    RESULTS.write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
+                                   "speeds": speeds}, indent=1) + "\n")
+    run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", "cost"], "plots", "drawing", 5)
+    if failed:
+        raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
+                  "look at build/guest/smp-smp-patched")
+
+
+if __name__ == "__main__":
+    guard(main)

@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Paths, errors, running commands, and git repos made from a patch series.
+
+Every failure ends the program with status 1 and one sentence on stderr (Die).
+Sizes are in GiB and times in seconds unless a name says otherwise.
+"""
+
+import copy
+import errno
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from email import message_from_bytes
+from email.header import decode_header, make_header
+from email.utils import parseaddr
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+PATCHES = ROOT / "patches"
+CACHE = Path(os.environ.get("QDISC_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "qdisc-shared"))
+JOBS = os.cpu_count() or 1
+VERBOSE = os.environ.get("V", "") not in ("", "0")
+START = float(os.environ.get("QDISC_START") or time.time())
+
+
+# ---------------------------------------------------------------- errors
+
+class Die(SystemExit):
+    """Ends the program with status 1; message: what went wrong and what to do."""
+
+    def __init__(self, message):
+        super().__init__(f"error: {message}")
+
+
+def numbers(settings, **defaults):
+    """Whole numbers among settings, in the order of the defaults."""
+    try:
+        return [int(settings.get(key, default)) for key, default in defaults.items()]
+    except ValueError:
+        raise Die(f"{', '.join(defaults)} are whole numbers; correct them") from None
+
+
+def shrunk(items, least, tries, fails):
+    """The shortest list that so many tries find, and that fails, by leaving parts out.
+
+    least: how many items to keep. fails(items): what of them still fails, or None.
+    """
+    size = max(1, len(items) // 2)
+    while tries and len(items) > least:
+        start = 0
+        while start < len(items) and tries:
+            tries -= 1
+            less = fails(items[:start] + items[start + size:])
+            if less is None:
+                start += size
+            else:
+                items = less
+        if size == 1:
+            break
+        size = max(1, min(size // 2, len(items) // 2))
+    return items
+
+
+def verdict(passed, failed):
+    """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did."""
+    for sentence in failed:
+        print("FAIL " + sentence)
+    print(f"{passed} passed, {len(failed)} failed")
+    sys.exit(bool(failed))
+
+
+def guard(main):
+    """Run main(); turn what the system refuses (full disk, no permission) into Die."""
+    try:
+        main()
+    except OSError as err:
+        if err.errno == errno.ENOSPC:
+            raise Die(f"the disk is full; free some space under {BUILD} and {CACHE} "
+                      "(make clean) and run this again") from None
+        raise Die(f"{err.strerror or err}: {err.filename or ''}; fix that and run this "
+                  "again") from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+
+
+def need_disk(gib, where=ROOT):
+    """Die when the file system of `where` has less than gib GiB free."""
+    free = shutil.disk_usage(where).free / 2**30
+    if free < gib:
+        raise Die(f"only {free:.1f} GiB free on the disk of {where}, {gib} GiB are needed; "
+                  "free some space (make clean) and run this again")
+
+
+# -------------------------------------------------------------- settings
+
+def base_conf(path=ROOT / "base.conf"):
+    """The pin as a dict; Die names a line that is not KEY=value."""
+    conf = {}
+    for number, text in enumerate(path.read_text().splitlines(), 1):
+        line = text.split("#")[0].strip()
+        if line:
+            key, sep, value = line.partition("=")
+            if not sep:
+                raise Die(f"{path.name} line {number} is not KEY=value; correct it")
+            conf[key.strip()] = value.strip()
+    return conf
+
+
+def arguments(argv):
+    """Split argv into (words, settings): KEY=value becomes a setting, as with make."""
+    pairs = [arg.partition("=") for arg in argv]
+    return ([word for word, sep, _ in pairs if not sep],
+            {key: value for key, sep, value in pairs if sep})
+
+
+def kernel_env():
+    """Environment for kernel builds: shared ccache, and nothing that changes ids."""
+    return dict(os.environ, LC_ALL="C", LOCALVERSION="", CCACHE_DIR=str(CACHE / "ccache"),
+                CCACHE_BASEDIR=str(BUILD), CCACHE_MAXSIZE="4G", KBUILD_BUILD_USER="qdisc",
+                KBUILD_BUILD_HOST="shared", KBUILD_BUILD_VERSION="1",
+                KBUILD_BUILD_TIMESTAMP="Thu Jan  1 00:00:00 UTC 2026")
+
+
+def make_args(jobs=JOBS):
+    """Arguments that every kernel build gets besides kernel_env()."""
+    return [f"-j{jobs}", "CC=ccache gcc", "HOSTCC=ccache gcc"]
+
+
+# ------------------------------------------------------ running commands
+
+def say(text):
+    """One progress line with the seconds since the start (QDISC_START if set)."""
+    print(f"[{time.time() - START:4.0f} s] {text}", flush=True)
+
+
+def record_time(target, **more):
+    """Note in results/times.json how long a make target took, in seconds.
+
+    cold: there was no kernel when make started; warm: there was.  Without
+    make (QDISC_KIND unset) nothing is noted.
+    """
+    kind = os.environ.get("QDISC_KIND")
+    if kind:
+        path = ROOT / "results" / "times.json"
+        path.parent.mkdir(exist_ok=True)
+        times = json.loads(path.read_text()) if path.exists() else {}
+        times.setdefault(target, {})[kind] = {"total_s": round(time.time() - START),
+                                              "cores": JOBS, **more}
+        path.write_text(json.dumps(times, indent=1) + "\n")
+
+
+def run(cmd, log, what=None, estimate=None, cwd=None, env=None, ok=(0,), fix=""):
+    """Run cmd (a list, or a string for bash with pipefail); returns its status.
+
+    log names build/logs/<log>.log, which holds the output unless V=1 shows it.
+    what and estimate (seconds) give a progress line.  Die when the status is
+    not in ok: prints the log's last 15 lines, names the log and says fix.
+    """
+    if what:
+        say(what + (f" (about {estimate} s)" if estimate else ""))
+    if isinstance(cmd, str):
+        cmd = ["bash", "-o", "pipefail", "-c", cmd]
+    cmd = [str(word) for word in cmd]
+    if VERBOSE:
+        print("+ " + " ".join(cmd), flush=True)
+        status = call(cmd, cwd=cwd, env=env)
+        hint = "its output is above"
+    else:
+        path = BUILD / "logs" / f"{log}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as out:
+            status = call(cmd, cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT)
+        hint = f"see {path} (its end is above)"
+    if status in ok:
+        return status
+    if not VERBOSE:
+        tail = path.read_text(errors="replace").splitlines()[-15:]
+        print("\n".join("    " + line for line in tail), file=sys.stderr)
+    if shutil.disk_usage(BUILD).free < 1 << 24:
+        fix = "the disk is full: free some space (make clean) and run this again"
+    raise Die(f"{what or log} failed with status {status}: {hint}" + (fix and f"; {fix}"))
+
+
+def call(cmd, **kwargs):
+    """subprocess.call with a sentence for a missing program."""
+    try:
+        return subprocess.call(cmd, **kwargs)
+    except FileNotFoundError:
+        raise Die(f"the program {cmd[0]} is missing; run 'make setup' or install it") from None
+
+
+def sha256(path):
+    """SHA-256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def hash_files(paths):
+    """One hash over the names and contents of some files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(f"{path.name} {sha256(path)}\n".encode())
+    return digest.hexdigest()
+
+
+# ------------------------------------- git repos made from a patch series
+
+def git_env(**extra):
+    """Environment in which git obeys no personal or system-wide settings.
+
+    In a folder of build/ that is no repo it does not take this one for it.
+    """
+    settings = {"safe.directory": "*", "core.autocrlf": "false", "gc.auto": "0",
+                "advice.detachedHead": "false", "core.hooksPath": os.devnull}
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    env.update(GIT_CONFIG_GLOBAL=os.devnull, GIT_CONFIG_SYSTEM=os.devnull, LC_ALL="C",
+               GIT_CEILING_DIRECTORIES=str(BUILD), GIT_CONFIG_COUNT=str(len(settings)))
+    for number, (key, value) in enumerate(settings.items()):
+        env.update({f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value})
+    env.update(extra)
+    return env
+
+
+def git(where, *args, check=True, env=None, data=None, raw=False):
+    """Run git in a folder; returns its output (stripped, or bytes when raw).
+
+    With check, a failure is Die with git's own last words; without it the
+    result is None.  data is the standard input, as bytes.
+    """
+    cmd = ["git", "-C", str(where), *map(str, args)]
+    try:
+        done = subprocess.run(cmd, env=env or git_env(), input=data, capture_output=True,
+                              check=False)
+    except FileNotFoundError:
+        raise Die("git is missing; install it") from None
+    if done.returncode:
+        if not check:
+            return None
+        words = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        raise Die(f"git {args[0]} failed in {where}: {words[-1] if words else 'no message'}")
+    return done.stdout if raw else done.stdout.decode().strip()
+
+
+def identity(name, mail, date=None):
+    """Environment entries that make one person git's author and committer."""
+    env = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER")
+           for field, value in (("NAME", name), ("EMAIL", mail), ("DATE", date)) if value}
+    return env
+
+
+def patch_author(patch):
+    """(name, mail) from a patch file's From: line."""
+    head = patch.read_bytes().split(b"\n\n")[0]
+    author = message_from_bytes(head.partition(b"\n")[2])["From"] or ""
+    name, mail = parseaddr(str(make_header(decode_header(author))))
+    if not mail:
+        raise Die(f"{patch} has no From: line; export the series again")
+    return name, mail
+
+
+def am_patch(repo, patch, *options, env=None):
+    """git am one patch; (True, output), or (False, output) with the am aborted."""
+    cmd = ["git", "-C", str(repo), "am", *options, str(patch)]
+    env = env or git_env(**identity(*patch_author(patch)))
+    done = subprocess.run(cmd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False)
+    output = done.stdout.decode(errors="replace")
+    if done.returncode:
+        git(repo, "am", "--abort", check=False, env=env)
+    return done.returncode == 0, output
+
+
+class Series:
+    """A folder of patches below patches/; tag marks its last commit in the tree.
+
+    prefix: in the subjects. cover: what its cover letter is made from, in the folder
+    unless it says otherwise.
+    """
+
+    def __init__(self, folder, prefix, cover=None):
+        self.dir, self.prefix = PATCHES / folder, prefix
+        self.tag = f"end/{folder}"
+        self.cover = cover or self.dir / "cover-letter.txt"
+
+    @property
+    def folder(self):
+        """Its name: that of its folder."""
+        return self.dir.name
+
+    def patches(self):
+        """The patches in order, without the cover letter, which is no .patch."""
+        return sorted(self.dir.glob("0*.patch"))
+
+    def cover_text(self):
+        """What its cover letter is made from; empty when there is nothing."""
+        return self.cover.read_text() if self.cover.exists() else ""
+
+    def below(self, folder):
+        """The same series with its patches elsewhere."""
+        other = copy.copy(self)
+        other.dir = folder / self.folder
+        return other
+
+
+class Tree:
+    """A git repo in build/: a pinned base, tagged `base`, and series on top of it.
+
+    build/<name>.stamp records what it was made of: source (of the base),
+    patches (hash of the patch files), head (the commit they gave), and failed
+    (hash of patch files that did not apply).
+    """
+
+    def __init__(self, name, series):
+        self.dir = BUILD / name
+        self.series = series
+        self.stamp_file = BUILD / f"{name}.stamp"
+
+    def git(self, *args, **kwargs):
+        """git in this tree."""
+        return git(self.dir, *args, **kwargs)
+
+    @property
+    def stamp(self):
+        """The stamp as a dict, empty when there is none."""
+        try:
+            return json.loads(self.stamp_file.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def set_stamp(self, **changes):
+        """Change entries of the stamp."""
+        self.stamp_file.write_text(json.dumps({**self.stamp, **changes}, indent=1) + "\n")
+
+    def present(self):
+        """The series that have patches, in order."""
+        return [series for series in self.series if series.patches()]
+
+    def patches(self):
+        """The patch files of all series, in order."""
+        return [patch for series in self.series for patch in series.patches()]
+
+    def upto(self, name):
+        """The series up to the last that name means: its folder, or the number in it."""
+        found = [at for at, series in enumerate(self.series, 1)
+                 if name in (series.folder, series.folder.partition("-")[0])]
+        if not found:
+            raise Die(f"there is no series '{name}'; use one of "
+                      + ", ".join(series.folder for series in self.series))
+        return self.series[:found[-1]]
+
+    def patches_hash(self):
+        """Hash of all patch files of all series."""
+        return hash_files(self.patches())
+
+    def commit_base(self, where, message, paths):
+        """Make `where` a git repo whose only commit, tagged base, holds paths."""
+        git(where, "init", "-q")
+        git(where, "symbolic-ref", "HEAD", "refs/heads/main")
+        for key, value in (("status.showUntrackedFiles", "no"), ("core.autocrlf", "false"),
+                           ("gc.auto", "0"), ("core.abbrev", "12")):
+            git(where, "config", key, value)
+        git(where, "add", "-f", "--", *paths)
+        who = identity("base", "base@localhost", "2026-01-01T00:00:00Z")
+        git(where, "commit", "-q", "-m", message, env=git_env(**who))
+        git(where, "tag", "base")
+
+    def unsaved(self):
+        """What a re-apply would lose, in words; empty when nothing."""
+        if self.git("rev-parse", "-q", "--verify", "base", check=False) is None:
+            raise Die(f"{self.dir} is no git repo with a tag base, so not made by this program; "
+                      "move it away and run this again")
+        if self.git("status", "--porcelain", "-uno"):
+            return "uncommitted edits"
+        made = self.stamp.get("head", "base")
+        if self.git("merge-base", "--is-ancestor", "HEAD", made, check=False) is None:
+            return "commits that are not exported"
+        return ""
+
+    def require_saved(self):
+        """Die when work in the tree would be lost, with the remedy."""
+        lost = self.unsaved()
+        if lost:
+            raise Die(f"{self.dir} holds {lost}; commit and 'make export' them, or put them "
+                      f"aside with 'git -C {self.dir} stash' or a branch and 'git -C {self.dir} "
+                      f"reset --hard {self.stamp.get('head', 'base')[:12]}', then run this again")
+
+    def apply(self):
+        """Bring the tree up to date with patches/; True when that changed it.
+
+        Die when the tree holds unexported work, or when a patch does not apply
+        (the tree is then left at its base).
+        """
+        want = self.patches_hash()
+        if self.stamp.get("patches") == want and all(
+                self.has_tag(series) for series in self.present()):
+            return False
+        self.require_saved()
+        tips = self.am(self.series)
+        self.checkout(tips)
+        self.set_stamp(patches=want, failed=None)
+        return True
+
+    def checkout(self, tips):
+        """Set branch main and the series' tags; rewrites only files that differ."""
+        head = ([tip for tip in tips.values() if tip] or [self.git("rev-parse", "base")])[-1]
+        self.git("checkout", "-q", "-B", "main", head)
+        self.set_tags(tips)
+        self.set_stamp(head=head)
+
+    def set_tags(self, tips):
+        """Tag each series' last commit; tips maps tag to commit, or to None."""
+        for tag, tip in tips.items():
+            if tip:
+                self.git("tag", "-f", tag, tip)
+            else:
+                self.git("tag", "-d", tag, check=False)
+
+    def has_tag(self, series):
+        """Whether a series' tag is there, be it in the history of HEAD or not."""
+        return self.git("rev-parse", "-q", "--verify", f"refs/tags/{series.tag}",
+                        check=False) is not None
+
+    def ends(self):
+        """{tag: last commit} of the series in this tree, in order.
+
+        A series is in it if it has patches or its tag is there. The last one ends at
+        HEAD, each other one at its tag.
+        """
+        head = self.git("rev-parse", "HEAD")
+        if self.git("merge-base", "--is-ancestor", "base", head, check=False) is None:
+            raise Die(f"HEAD of {self.dir} does not descend from the tag base; rebase it "
+                      "onto that")
+        used = [series for series in self.series if series.patches() or self.has_tag(series)]
+        *others, last = used or self.series[:1]
+        ends = {series.tag: self.find_end(series) for series in others}
+        ends[last.tag] = head
+        for before, (tag, end) in zip(["base", *ends.values()], ends.items()):
+            if self.git("merge-base", "--is-ancestor", before, end, check=False) is None:
+                raise Die(f"tag {tag} in {self.dir} is on a commit before the end of the series "
+                          "before it; set it to the last commit of its own series")
+        return ends
+
+    def find_end(self, series):
+        """The commit below HEAD that a series' tag means, also after a rebase."""
+        tag = series.tag
+        if self.git("merge-base", "--is-ancestor", tag, "HEAD", check=False) is not None:
+            return self.git("rev-parse", f"{tag}^{{commit}}")
+        subject = self.git("log", "-1", "--format=%s", tag, "--", check=False)
+        log = [line.partition(" ") for line in
+               self.git("log", "--format=%H %s", "base..HEAD").splitlines()]
+        same = [commit for commit, _, text in log if text == subject]
+        if len(same) != 1:
+            raise Die(f"tag {tag} is not in the history of {self.dir}; set it to the last commit "
+                      f"of {series.folder} with 'git -C {self.dir} tag -f {tag} <commit>', or "
+                      "delete the tag and the patches of a series that is no more")
+        return same[0]
+
+    def am(self, series):
+        """Apply series to the base without touching this work tree; {tag: commit}.
+
+        git am runs in a second work tree whose files stay absent until a patch
+        needs them.  Committer and date are the author's, so the ids are the
+        same for everybody.
+        """
+        work = self.dir.with_name(self.dir.name + ".am")
+        shutil.rmtree(work, ignore_errors=True)
+        self.git("worktree", "prune")
+        self.git("worktree", "add", "-q", "--detach", "--no-checkout", work, "base")
+        try:
+            git(work, "read-tree", "HEAD")
+            tips = {}
+            for one in series:
+                patches = one.patches()
+                for patch in patches:
+                    good, output = am_patch(work, patch, "--committer-date-is-author-date")
+                    if not good:
+                        self.am_failed(patch, output)
+                tips[one.tag] = git(work, "rev-parse", "HEAD") if patches else None
+            return tips
+        finally:
+            self.git("worktree", "remove", "--force", work, check=False)
+
+    def am_failed(self, patch, output):
+        """Leave the tree at its base and Die naming the patch."""
+        if not self.unsaved():
+            self.checkout({one.tag: None for one in self.series})
+            self.set_stamp(patches=None, failed=self.patches_hash())
+        reasons = [line[7:] for line in output.splitlines() if line.startswith("error: ")]
+        raise Die(f"{patch.relative_to(ROOT)} does not apply to the base in {self.dir} "
+                  f"({'; '.join(reasons[:2]) or output.strip()[-200:]}); correct the patch, "
+                  "or rebase the series and export it again")
+
+
+# The series, in the order in which they are applied; a folder may be missing.
+KERNEL = Tree("linux", [
+    Series("0-fixes", "PATCH net"),
+    Series("0-next", "PATCH net-next"),
+    Series("1-shared-state", "PATCH net-next", ROOT / "cover-letter.txt"),
+    Series("2-rate-group", "PATCH net-next"),
+    Series("3-shared-option", "PATCH net-next"),
+    Series("4-shared-htb", "PATCH net-next")])
+IPROUTE2 = Tree("iproute2", [Series("iproute2", "PATCH iproute2-next")])

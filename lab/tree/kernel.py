@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Configure and build the kernels, each from a tree into a folder of build/.
+
+patched and base serve demo, KUnit, tdc and scenarios; the kernel called like a series
+has that one and those before it; coverage is patched and counts which lines run. debug
+finds mistakes at a price, and has modules; faults is that with faults in it. bench-* are
+without debugging, for figures and for counting CPU time; smp-* have two CPUs and real
+time; sweep-* are bench-* with a constant that can be set. All these are User-Mode Linux;
+kasan and kcsan are for QEMU with several CPUs: the one finds wrong accesses, the other
+data races.
+"""
+
+import collections
+import hashlib
+import re
+import shutil
+import sys
+
+from gates.mutants import mutated, read_list
+from guest.boot import STOCK_SPLAT, image
+
+from tree.common import BUILD, JOBS, KERNEL, ROOT, Die, git, guard, kernel_env, make_args, run, say
+
+LAB = ROOT / "lab" / "tree"
+COMMON = LAB / "kernel.config"
+CONFIG = (COMMON, LAB / "uml.config")
+BENCH = (*CONFIG, LAB / "bench.config")
+DEBUG = (*CONFIG, LAB / "debug.config")
+SMP = (*BENCH, LAB / "smp.config")
+X86 = (COMMON, LAB / "x86.config")
+FAULTS = LAB / "faults.txt"
+Kernel = collections.namedtuple("Kernel", "tree out fragments arch", defaults=("um",))
+KERNELS = {  # name: tree, output folder, fragments of the configuration, architecture
+    "patched": Kernel("linux", "um", CONFIG),
+    "base": Kernel("linux-base", "um-base", CONFIG),
+    "debug": Kernel("linux", "um-debug", DEBUG),
+    "faults": Kernel("faults/linux", "faults/um-debug", DEBUG),
+    "bench-patched": Kernel("linux", "um-bench", BENCH),
+    "bench-base": Kernel("linux-base", "um-bench-base", BENCH),
+    "coverage": Kernel("linux", "um-gcov", (*CONFIG, LAB / "gcov.config")),
+    "smp-patched": Kernel("linux", "um-smp", SMP),
+    "smp-base": Kernel("linux-base", "um-smp-base", SMP),
+    "sweep-patched": Kernel("linux", "um-sweep", BENCH),
+    "sweep-base": Kernel("linux-base", "um-sweep-base", BENCH),
+    "kasan": Kernel("linux", "x86-kasan",
+                    (*X86, LAB / "debug.config", LAB / "kasan.config"), "x86_64"),
+    "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
+    "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
+}
+ENDS = {series.folder: series.tag for series in KERNEL.series}  # kernel: tag of its tree
+KERNELS.update({name: Kernel(f"ladder/{name}/linux", f"ladder/{name}/um", CONFIG)
+                for name in ENDS})
+OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_mq", "sch_mqprio",
+        "sch_rate_group", "sch_rate_group_qdisc", "sch_tbf")
+# Objects whose lines the kernel for coverage counts.
+GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
+# Debugging of memory on UML; see lab/tree/debug.h.
+MEMORY = [f"CFLAGS_{file}.o=-include {LAB}/debug.h" for file in ("slub", "stacktrace")]
+# Below /sys/module: us between two scans, and bytes of the longest slot.
+KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
+         "sweep-patched": "sch_rate_group/parameters/lab_knob"}
+
+
+def flags(which, source):
+    """Arguments for make that change how single sources are compiled.
+
+    In most kernels, what members of a rate group write to their cache line is counted;
+    in those that look for data races a race can be switched on instead, and lines are
+    known by number.
+    """
+    of = collections.defaultdict(str)
+    include = f"-include {LAB}/"
+    if which.startswith("kcsan"):
+        of.update(dict.fromkeys(OURS, "-g1 "))
+        of["sch_rate_group"] += include + "race.h"
+    else:
+        of["sch_rate_group"] = include + "count.h"
+    if which == "sweep-patched":
+        of["sch_rate_group"] += f" {include}sweep.h"
+    if which == "sweep-base":
+        lines = (source / "net/sched/sch_cake.c").read_text().splitlines()
+        where = [number for number, line in enumerate(lines, 1)
+                 if "sync_time = 200 * NSEC_PER_USEC" in line]
+        if len(where) != 1:
+            raise Die("the base's sch_cake.c sets sync_time in another way; correct "
+                      "lab/tree/sweep.h")
+        of["sch_cake"] = f"-DSYNC_LINE={where[0]} {include}sweep.h"
+    args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
+    if KERNELS[which].fragments == DEBUG:
+        args += MEMORY
+    return args + (GCOV if which == "coverage" else [])
+
+
+def source_of(which):
+    """The tree of a kernel; of one that has no name here, that of the patched one."""
+    return BUILD / KERNELS.get(which, KERNELS["patched"]).tree
+
+
+def known_splats(which):
+    """What a kernel is known to report, as for boot.splats(): cake_mq on its siblings."""
+    walks = "rcu_dereference(netdev_get_tx_queue(" in (
+        source_of(which) / "net/sched/sch_cake.c").read_text()
+    return STOCK_SPLAT if walks else ()
+
+
+def shares(which, contender):
+    """Whether a kernel's tree has what a contender's option `shared` needs, if it has one."""
+    kind, _, option = contender.rpartition(" + ")[2].partition(" ")
+    header = source_of(which) / "include/uapi/linux/pkt_sched.h"
+    return option != "shared" or f"TCA_{kind.upper()}_SHARED" in header.read_text()
+
+
+def configure(source, out, fragments=CONFIG, name="config", arch="um"):
+    """Write out/.config from defaults and fragments, if they changed.
+
+    Die if an option of a fragment did not take.
+    """
+    stamp = out / ".fragments"
+    text = b"".join(f.read_bytes() for f in fragments)
+    kconfig = (source / "net/sched/Kconfig").read_bytes()
+    want = hashlib.sha256(text + kconfig).hexdigest()
+    if (out / ".config").exists() and stamp.exists() and stamp.read_text() == want:
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    make = ["make", "-s", f"ARCH={arch}", f"O={out}", *make_args()]
+    config = out / ".config"
+    if arch == "um":
+        run([*make, "defconfig"], name, cwd=source, env=kernel_env())
+        lines = config.read_text().splitlines()
+        config.write_text("".join(
+            line + "\n" for line in lines
+            if not line.startswith(("CONFIG_NET_VENDOR", "CONFIG_ETHERNET"))
+        ) + "# CONFIG_ETHERNET is not set\n")
+    else:  # the defaults of Kconfig, not all the drivers of a defconfig
+        config.write_text("# CONFIG_ETHERNET is not set\n")
+    run([source / "scripts/kconfig/merge_config.sh", "-m", "-O", out, config,
+         *fragments], name, cwd=source, env=kernel_env())
+    run([*make, "olddefconfig"], name, cwd=source, env=kernel_env())
+    got = set(config.read_text().splitlines())
+    wanted = {}  # of an option that two fragments name, the last one counts
+    for line in text.decode().splitlines():
+        if "CONFIG_" in line:
+            wanted[re.search(r"CONFIG_\w+", line)[0]] = line
+    for line in wanted.values():
+        off = line.startswith("# CONFIG_") and line.endswith(" is not set")
+        missing = off and f"{line.split()[1]}=y" in got
+        if missing or (line.startswith("CONFIG_") and line not in got):
+            symbol = line.removeprefix("CONFIG_").partition("=")[0].encode()
+            if symbol.startswith((b"NET_SCH_SHARED_", b"NET_SCH_RATE_")) and symbol not in kconfig:
+                continue  # of a patch that this tree does not have
+            raise Die(f"the kernel configuration lost '{line}'; look at its "
+                      f"dependencies in {source}")
+    stamp.write_text(want)
+
+
+def linked_tree(where, source, mark, files):
+    """Make a tree of links to another's files, less those in files: {path: bytes}.
+
+    mark: what it depends on; nothing is done where that is what it was made with.
+    """
+    stamp = where / ".made-with"
+    if stamp.exists() and stamp.read_text() == mark:
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    where.parent.mkdir(exist_ok=True)
+    run(["cp", "-al", source, where], "linked-tree")
+    for path, content in files.items():
+        (where / path).unlink(missing_ok=True)  # not the other tree's file behind the link
+        (where / path).parent.mkdir(parents=True, exist_ok=True)
+        (where / path).write_bytes(content)
+    stamp.write_text(mark)
+
+
+def tree_at(where, commit):
+    """Bring a work tree of the series' repo to a commit; made if there is none.
+
+    The files of the base that git does not track are linked; git only writes what
+    differs.
+    """
+    if git(where, "rev-parse", "-q", "--verify", "HEAD", check=False) is None:
+        say(f"making the tree {where.relative_to(BUILD)} (about 5 s)")
+        shutil.rmtree(where, ignore_errors=True)  # half made, or of a repo that is gone
+        where.parent.mkdir(parents=True, exist_ok=True)
+        part = where.with_name(f"{where.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        KERNEL.git("worktree", "prune")
+        KERNEL.git("worktree", "add", "-f", "--detach", part, "base")
+        run(["cp", "-aln", f"{BUILD / 'linux-base'}/.", f"{part}/"], "tree-at", ok=(0, 1))
+        KERNEL.git("worktree", "move", part, where)
+    git(where, "checkout", "-q", "--detach", "-f", commit)
+
+
+def series_tree(which, where):
+    """Make the tree of a series, with those before it and none after."""
+    end = KERNEL.ends().get(ENDS[which])
+    if not end:
+        raise Die(f"{KERNEL.dir} has no series {which}; it begins with its tag {ENDS[which]}")
+    tree_at(where, end)
+
+
+def faults_tree(where):
+    """Make the tree with the faults that make torture plants.
+
+    Below its own folder the names are those of the debug kernel, so that ccache has
+    most of what it is made of.
+    """
+    files = {path: text.encode() for path, text in
+             mutated(BUILD / "linux", read_list(FAULTS)).items()}
+    mark = hashlib.sha256(b"".join(files.values())).hexdigest() + git(
+        BUILD / "linux", "rev-parse", "HEAD")
+    linked_tree(where, BUILD / "linux", mark, files)
+
+
+def build(which):
+    """Build one kernel; return its path."""
+    tree, out, fragments, arch = KERNELS[which]
+    source, out = BUILD / tree, BUILD / out
+    if which in ENDS:
+        series_tree(which, source)
+    if which == "faults":
+        faults_tree(source)
+    configure(source, out, fragments, f"config-{which}", arch)
+    target, cold = ([], 330) if arch == "um" else (["bzImage"], 600)
+    run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),
+         *flags(which, source), *target],
+        f"kernel-{which}", cwd=source, env=kernel_env(),
+        what=f"building the {which} kernel",
+        estimate=20 if image(out).exists() else cold)
+    return image(out)
+
+
+def module(which):
+    """Build lab/load/hop for one kernel, which must have been built; return the .ko.
+
+    The sources are copied to build/hop-<which>, so nothing is generated in lab/.
+    """
+    kernel = KERNELS[which]
+    copy = BUILD / f"hop-{which}"
+    copy.mkdir(parents=True, exist_ok=True)
+    for file in (ROOT / "lab/load/hop").iterdir():
+        to = copy / file.name
+        if not to.exists() or to.read_bytes() != file.read_bytes():
+            to.write_bytes(file.read_bytes())
+    run(["make", "-s", "ARCH=um", f"O={BUILD / kernel.out}", f"M={copy}", *make_args(),
+         "modules"], f"hop-{which}", cwd=BUILD / kernel.tree, env=kernel_env())
+    return copy / "hop.ko"
+
+
+def main():
+    """Build what the arguments name."""
+    for which in sys.argv[1:] or ["patched"]:
+        if which not in KERNELS:
+            raise Die(f"there is no kernel called '{which}'; use one of "
+                      + ", ".join(KERNELS))
+        build(which)
+
+
+if __name__ == "__main__":
+    guard(main)

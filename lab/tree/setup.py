@@ -1,0 +1,437 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Install, download and build what the lab needs, as pinned in base.conf.
+
+usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
+       setup.py STEP ...      a step of MORE: what one target needs
+
+Does nothing, fast, for what is there already.  Downloads go to the cache
+($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
+of the right SHA-256 put into its downloads folder by hand serves as well.
+KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz (arguments or
+environment) replace the kernel's download.
+"""
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from shlex import quote
+
+from tree.common import (
+    BUILD,
+    CACHE,
+    IPROUTE2,
+    JOBS,
+    ROOT,
+    Die,
+    arguments,
+    base_conf,
+    guard,
+    need_disk,
+    run,
+    say,
+    sha256,
+)
+
+DOWNLOADS = CACHE / "downloads"
+KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
+            "/usr/share/keyrings/debian-archive-keyring.pgp")
+
+# Debian package: what shows that it is there (a program, a file, or a Python module).
+PACKAGES = {
+    "build-essential": "g++", "make": "make", "libc6-dev": "/usr/include/stdio.h",
+    "flex": "flex", "bison": "bison", "bc": "bc", "libelf-dev": "/usr/include/libelf.h",
+    "libmnl-dev": "/usr/include/libmnl/libmnl.h", "pkg-config": "pkg-config",
+    "ccache": "ccache", "cpio": "cpio", "rsync": "rsync", "xz-utils": "xz", "perl": "perl",
+    "ethtool": "ethtool", "iproute2": "tc", "iputils-ping": "ping", "kmod": "modprobe",
+    "codespell": "codespell", "busybox-static": "busybox", "git": "git",
+    "python3-venv": "module ensurepip",
+}
+MORE = {  # step: what single targets need, and nothing else
+    "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
+              "coccinelle": "spatch", "mandoc": "mandoc"},
+    "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
+                "clang-19": "clang-19"},
+    "qemu": {"qemu-system-x86": "qemu-system-x86_64"},
+}
+
+
+# -------------------------------------------------------------- packages
+
+def present(probe):
+    """Is a program (also in sbin), a file or a Python module there?"""
+    if probe.startswith("/"):
+        return os.path.exists(probe)
+    if probe.startswith("module "):
+        return importlib.util.find_spec(probe[7:]) is not None
+    return shutil.which(probe, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
+
+
+def packages(wanted):
+    """Install missing packages through apt, as root or through sudo; Die otherwise.
+
+    wanted: {package: probe} like PACKAGES.
+    """
+    missing = [name for name, probe in wanted.items() if not present(probe)]
+    if not missing:
+        return
+    names = " ".join(missing)
+    if not shutil.which("apt-get"):
+        raise Die(f"these are missing and there is no apt-get to install them: {names} "
+                  "(names of Debian packages); install their like and run this again")
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    if root and not shutil.which("sudo"):
+        raise Die(f"these packages are missing and this is neither root nor is there sudo: "
+                  f"run 'apt-get install {names}' as root, then this again")
+    env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    install = [*root, "apt-get", "install", "-y", "--no-install-recommends", *missing]
+    any_status = range(-255, 256)
+    if run(install, "packages", f"installing {names}", 60, env=env, ok=any_status):
+        run([*root, "apt-get", "update"], "apt-update", "updating apt's lists, then once more", 20,
+            env=env)
+        run(install, "packages", f"installing {names}", 60, env=env)
+    still = [name for name in missing if not present(wanted[name])]
+    if still:
+        raise Die(f"apt-get installed them, yet {' '.join(still)} cannot be found; "
+                  "see build/logs/packages.log")
+
+
+# ------------------------------------------------------------- downloads
+
+def archive_uri():
+    """URI of the Debian archive that this system uses, from its own settings; None if unknown."""
+    def lines(*cmd):
+        done = subprocess.run(["apt-get", *cmd], capture_output=True, text=True, check=False)
+        return done.stdout.splitlines()
+
+    for line in lines("indextargets", "--format", "$(ORIGIN)|$(REPO_URI)", "Created-By: Packages"):
+        origin, _, uri = line.partition("|")
+        if origin == "Debian" and "security" not in uri:
+            return uri
+    for line in lines("--print-uris", "update"):        # no lists yet
+        match = re.match(r"'([^']*debian[^']*?)/?dists/", line)
+        if match and "security" not in match[1]:
+            return match[1]
+    return None
+
+
+class Apt:
+    """A private apt: own state, cache and source list for one suite, below the cache.
+
+    kind is deb or deb-src.  The system's configuration is read, never changed,
+    and its hooks are left out.
+    """
+
+    def __init__(self, suite, kind):
+        uri, keyring = archive_uri(), next(filter(os.path.exists, KEYRINGS), None)
+        if not uri or not keyring:
+            raise Die("this system has no Debian archive to download from; use Debian, or put "
+                      f"the files named in base.conf into {DOWNLOADS}, and for the kernel give "
+                      "KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz")
+        self.dir = CACHE / "apt" / f"{suite}-{kind}"
+        for folder in ("lists/partial", "archives/partial", "files"):
+            (self.dir / folder).mkdir(parents=True, exist_ok=True)
+        (self.dir / "sources.list").write_text(f"{kind} [signed-by={keyring}] {uri} {suite} main\n")
+        self.conf = self.dir / "apt.conf"
+        self.conf.write_text(f"""\
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear DPkg::Post-Invoke;
+#clear Acquire::IndexTargets;
+Acquire::IndexTargets::deb::Packages {{ MetaKey "$(COMPONENT)/binary-$(ARCHITECTURE)/Packages";
+  ShortDescription "Packages"; Description "Packages"; }};
+Acquire::IndexTargets::deb-src::Sources {{ MetaKey "$(COMPONENT)/source/Sources";
+  ShortDescription "Sources"; Description "Sources"; Optional "no"; }};
+Dir::State "{self.dir}";
+Dir::State::lists "{self.dir}/lists";
+Dir::State::status "/var/lib/dpkg/status";
+Dir::Cache "{self.dir}";
+Dir::Cache::archives "{self.dir}/archives";
+Dir::Etc::sourcelist "{self.dir}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Acquire::Languages "none";
+Acquire::Retries "2";
+APT::Sandbox::User "";
+APT::Update::Error-Mode "any";
+""")
+
+    def get(self, *words):
+        """Run apt-get in the files folder; True when it succeeded."""
+        return run(["apt-get", "-c", self.conf, *words], "apt", cwd=self.dir / "files",
+                   ok=range(-255, 256)) == 0
+
+    def names(self, pattern):
+        """Binary packages of the suite whose names match."""
+        done = subprocess.run(["apt-cache", "-c", str(self.conf), "pkgnames"], text=True,
+                              capture_output=True, check=False)
+        return [name for name in done.stdout.split() if re.fullmatch(pattern, name)]
+
+    def download(self, package, version, binary):
+        """Fetch one package (version None: the newest); the file's path, or None."""
+        shutil.rmtree(self.dir / "files")
+        (self.dir / "files").mkdir()
+        what = package + (f"={version}" if version else "")
+        words = ["download"] if binary else ["source", "--download-only", "--tar-only"]
+        if not self.get(*words, what):
+            return None
+        files = [p for p in (self.dir / "files").iterdir() if p.suffix != ".dsc"]
+        return files[0] if files else None
+
+
+def verified(path, digest):
+    """Is the file there and intact?  A damaged one is deleted: Die says so.
+
+    A stamp beside the file spares reading it again while size and time match.
+    """
+    if not path.exists():
+        return False
+    stat, stamp = path.stat(), path.with_name(path.name + ".ok")
+    mark = f"{digest} {stat.st_size} {stat.st_mtime_ns}\n"
+    if stamp.exists() and stamp.read_text() == mark:
+        return True
+    found = sha256(path)
+    if found != digest:
+        path.unlink()
+        stamp.unlink(missing_ok=True)
+        raise Die(f"{path} was damaged or is not what base.conf pins (SHA-256 {found[:12]}... "
+                  f"instead of {digest[:12]}...) and has been deleted; run this again to fetch "
+                  "it anew")
+    stamp.write_text(mark)
+    return True
+
+
+def fetch(key):
+    """Path of base.conf's <key>_FILE in the cache, downloaded if need be.
+
+    When the archive no longer has the pinned version, the newest one of the
+    suite is taken instead, and said so loudly; Die when nothing works.
+    """
+    conf = base_conf()
+    pin = {field: conf[f"{key}_{field}"] for field in
+           ("PACKAGE", "PACKAGE_VERSION", "SUITE", "FILE", "SHA256", "MB")}
+    path = DOWNLOADS / pin["FILE"]
+    if verified(path, pin["SHA256"]):
+        return path
+    instead = DOWNLOADS / f"{pin['FILE']}.instead"      # what came when the pin was gone
+    if instead.exists():
+        other = json.loads(instead.read_text())
+        if verified(DOWNLOADS / other["file"], other["sha256"]):
+            say(f"NOTE: not the pinned {pin['FILE']} but {other['file']}, the archive had no other")
+            return DOWNLOADS / other["file"]
+    return download(key, pin, path, instead)
+
+
+def download(key, pin, path, instead):
+    """Download for fetch(); the path of what came."""
+    binary = key == "KERNEL"
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    need_disk(1, CACHE)
+    ways = f"put {pin['FILE']} (SHA-256 {pin['SHA256']}) into {DOWNLOADS}" + binary * (
+        ", or give KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz")
+    if not shutil.which("apt-get"):
+        raise Die(f"there is no apt-get to download {pin['FILE']} with; {ways}")
+    say(f"downloading {pin['FILE']} ({pin['MB']} MB and an index; "
+        f"about {5 + int(pin['MB']) // 10} s)")
+    apt = Apt(pin["SUITE"], "deb" if binary else "deb-src")
+    if not apt.get("update"):
+        raise Die(f"cannot read the Debian archive's list of {pin['SUITE']} (see "
+                  f"build/logs/apt.log); check the network, or {ways}")
+    tries = [(pin["PACKAGE"], pin["PACKAGE_VERSION"])] + [
+        (package, None) for package in (candidates(apt, pin["PACKAGE"]) if binary
+                                        else [pin["PACKAGE"]])]
+    got = next(filter(None, (apt.download(*what, binary) for what in tries)), None)
+    if not got:
+        raise Die(f"{pin['SUITE']} has neither {pin['FILE']} nor a later one that can be "
+                  f"downloaded (see build/logs/apt.log); {ways}")
+    final = DOWNLOADS / got.name
+    shutil.move(got, final)
+    if final == path:
+        verified(path, pin["SHA256"])
+    else:
+        say(f"NOTE: {pin['FILE']} IS GONE FROM THE ARCHIVE; TAKING {final.name} INSTEAD")
+        instead.write_text(json.dumps({"file": final.name, "sha256": sha256(final)}))
+    return final
+
+
+def neighbours():
+    """Sources of the kernel versions beside the base's that its suite offers, as paths.
+
+    The list is read from the archive at most once a day.
+    """
+    conf = base_conf()
+    apt = Apt(conf["KERNEL_SUITE"], "deb")
+    read = apt.dir / "neighbours.json"
+    if read.exists() and time.time() - read.stat().st_mtime < 86400:
+        paths = [DOWNLOADS / name for name in json.loads(read.read_text())]
+        if all(path.exists() for path in paths):
+            return paths
+    DOWNLOADS.mkdir(parents=True, exist_ok=True)
+    if not apt.get("update"):
+        raise Die(f"cannot read the Debian archive's list of {conf['KERNEL_SUITE']} (see "
+                  "build/logs/apt.log); check the network and run this again")
+    paths = []
+    for package in sorted(apt.names(r"linux-source-\d+\.\d+")):
+        if package != conf["KERNEL_PACKAGE"]:
+            paths.append(newest(apt, package))
+    read.write_text(json.dumps([path.name for path in paths]) + "\n")
+    return paths
+
+
+def newest(apt, package):
+    """Path of a package's newest version in the cache, downloaded if need be."""
+    done = subprocess.run(["apt-cache", "-c", str(apt.conf), "show", "--no-all-versions", package],
+                          text=True, capture_output=True, check=False)
+    name = re.search(r"^Filename: .*/(.*)$", done.stdout, re.MULTILINE)
+    path = DOWNLOADS / name[1] if name else None
+    if path and path.exists():
+        return path
+    need_disk(1, CACHE)
+    say(f"downloading {package} (about 165 MB)")
+    got = apt.download(package, None, True)
+    if not got:
+        raise Die(f"{package} cannot be downloaded (see build/logs/apt.log); check the "
+                  "network and run this again")
+    path = DOWNLOADS / got.name
+    shutil.move(got, path)
+    for old in DOWNLOADS.glob(f"{package}_*.deb"):
+        if old != path:
+            old.unlink()
+    return path
+
+
+def candidates(apt, package):
+    """Kernel source packages to try when the pinned version is gone, best first.
+
+    The pinned line comes first, as the series most likely applies to it, then
+    later ones, newest first.
+    """
+    def version(name):
+        return [int(part) for part in re.findall(r"\d+", name)]
+
+    later = [name for name in apt.names(r"linux-source-\d+\.\d+")
+             if version(name) > version(package)]
+    return [package, *sorted(later, key=version, reverse=True)]
+
+
+def kernel(settings):
+    """Make sure that there is a kernel source: a download, KERNEL= or LINUX_TARBALL=."""
+    for key, sign in (("KERNEL", "net/sched/sch_api.c"), ("LINUX_TARBALL", "")):
+        if settings.get(key):
+            path = Path(settings[key]).expanduser().resolve()
+            if not (path / sign).is_file():
+                kind = "a Linux source tree" if sign else "a tarball of a Linux source tree"
+                raise Die(f"{key}={settings[key]} is not {kind}; give the path of one")
+            if (path / ".config").exists():
+                raise Die(f"{path} is configured in place; run 'make mrproper' there, or give a "
+                          "tree that is not")
+            return path
+    return fetch("KERNEL")
+
+
+# ---------------------------------------------------------------- builds
+
+def unpack(archive, where, log, estimate):
+    """Unpack archive, less its top folder, into <where>.part; returns that for a rename.
+
+    Files get the time of unpacking, so that objects made from another base
+    look old to make.
+    """
+    part = where.with_name(where.name + ".part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    if archive.suffix == ".deb":                        # a source tarball in a package
+        cmd = (f"dpkg-deb --fsys-tarfile {quote(str(archive))} | tar -xO --wildcards "
+               f"'./usr/src/*.tar.xz' | tar -xJm --strip-components=1 -C {quote(str(part))}")
+    else:
+        cmd = ["tar", "-xmf", archive, "--strip-components=1", "-C", part]
+    run(cmd, log, f"unpacking {archive.name}", estimate,
+        fix=f"if {archive} is damaged, delete it and fetch it again")
+    return part
+
+
+def iproute2():
+    """Build tc and ip with the patches in patches/iproute2, in build/iproute2."""
+    tree = IPROUTE2
+    source = base_conf()["IPROUTE2_SHA256"]
+    if tree.dir.exists() and tree.stamp.get("source") != source:
+        tree.require_saved()
+        shutil.rmtree(tree.dir)
+    if not tree.dir.exists():
+        part = unpack(fetch("IPROUTE2"), tree.dir, "iproute2-unpack", 1)
+        tree.commit_base(part, f"iproute2 {base_conf()['IPROUTE2_VERSION']}", ["."])
+        part.rename(tree.dir)
+        tree.stamp_file.unlink(missing_ok=True)
+        tree.set_stamp(source=source, head=tree.git("rev-parse", "base"))
+    tree.apply()
+    state = tree.git("rev-parse", "HEAD") + hashlib.sha256(
+        tree.git("diff", "HEAD", raw=True)).hexdigest()
+    if tree.stamp.get("built") == state and (tree.dir / "tc/tc").exists():
+        return
+    if not (tree.dir / "config.mk").exists():
+        run(["./configure"], "iproute2-configure", cwd=tree.dir)
+    run(["make", f"-j{JOBS}", "SUBDIRS=lib ip tc netem"], "iproute2", "building tc and ip", 15,
+        cwd=tree.dir)
+    tree.set_stamp(built=state)
+
+
+def sparse():
+    """Build sparse in build/sparse."""
+    where, digest = BUILD / "sparse", base_conf()["SPARSE_SHA256"]
+    stamp = where / ".stamp"
+    if stamp.exists() and stamp.read_text() == digest:
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    unpack(fetch("SPARSE"), where, "sparse-unpack", 1).rename(where)
+    run(["make", f"-j{JOBS}", "sparse"], "sparse", "building sparse", 10, cwd=where)
+    stamp.write_text(digest)
+
+
+def venv(name="venv", requirements="requirements.txt"):
+    """Make build/<name> with the Python packages of a file in lab/tree/."""
+    wanted = ROOT / "lab/tree" / requirements
+    where = BUILD / name
+    stamp, state = where / ".stamp", f"{sys.version}\n{where}\n{sha256(wanted)}"
+    if stamp.exists() and stamp.read_text() == state:
+        return
+    run([sys.executable, "-m", "venv", "--clear", where], "venv", f"making build/{name}", 8)
+    run([where / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps",
+         "--require-hashes", "--only-binary", ":all:", "-r", wanted], "venv-pip",
+        "installing Python packages", 5, env=dict(os.environ, PIP_CACHE_DIR=str(CACHE / "pip")))
+    stamp.write_text(state)
+
+
+def check():
+    """What only the whole 'make check' needs: packages, Python packages, neighbours."""
+    packages(MORE["check"])
+    venv("check-venv", "check-requirements.txt")
+    neighbours()
+
+
+def main():
+    """Run the steps named on the command line, or all but those of MORE."""
+    words, settings = arguments(sys.argv[1:])
+    settings = {**os.environ, **settings}
+    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
+             "iproute2": iproute2, "sparse": sparse, "venv": venv}
+    usual = list(steps)
+    steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
+    steps["check"] = check
+    unknown = [word for word in words if word not in steps]
+    if unknown:
+        raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
+    BUILD.mkdir(exist_ok=True)
+    for word in words or usual:
+        steps[word]()
+
+
+if __name__ == "__main__":
+    guard(main)

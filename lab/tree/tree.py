@@ -1,0 +1,586 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The kernel tree in build/linux and the patch series that it stands for.
+
+usage: tree.py tree [KERNEL=/path/to/linux | LINUX_TARBALL=/path/to/linux.tar.xz]
+       tree.py export [SOB='Name <mail>']
+       tree.py check-copies
+       tree.py am TREE=/path/to/linux [SERIES=folder or number]
+
+tree          unpack the base into build/linux and build/linux-base, git am the series
+export        write the commits in build/linux (and build/iproute2) back to patches/,
+              and the files they touch to their kernel paths in this repo
+check-copies  fail when those files or patches/ differ from the commits
+am            apply the series to another tree, with 3-way merges where needed: all of
+              them, or those up to SERIES
+
+The series are listed at the end of lab/tree/common.py. The tag end/<folder> marks the last
+commit of each; the last series ends at HEAD, wherever its tag is. A series begins with
+its tag, or with patches in its folder; after a rebase its end is the commit with the
+subject of the one that the tag is on.
+"""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from email.header import Header
+from email.utils import parseaddr
+from pathlib import Path
+from shlex import quote
+
+from tree import setup
+from tree.common import (
+    BUILD,
+    IPROUTE2,
+    KERNEL,
+    PATCHES,
+    ROOT,
+    Die,
+    am_patch,
+    arguments,
+    base_conf,
+    git,
+    git_env,
+    guard,
+    identity,
+    need_disk,
+    patch_author,
+    run,
+    say,
+)
+
+# What git tracks of the kernel: everything the series may touch, and what
+# checkpatch and get_maintainer read.  The rest lies there untracked.
+SUBSET = [
+    "MAINTAINERS", "Makefile", "Kbuild", "Kconfig", "COPYING", "CREDITS", ".clang-format",
+    ".get_maintainer.ignore", ".mailmap", "net", "include/net", "include/linux",
+    "include/uapi/linux/pkt_sched.h", "include/kunit", "drivers/net/netdevsim",
+    "tools/testing/selftests/tc-testing", "tools/testing/kunit", "tools/net/ynl", "scripts",
+    "Documentation/networking", "Documentation/netlink"]
+
+# Not *.patch, so that "git am patches/<series>/*.patch" does not stop at it.
+COVER = "0000-cover-letter.txt"
+
+# Folders of this repo that hold nothing but files at their kernel paths.
+KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")
+MARK = ("# begin: links into build/linux (written by make tree)", "# end: links into build/linux")
+LINUX_BASE = BUILD / "linux-base"
+
+
+# ------------------------------------------------------------------ tree
+
+def tree(settings):
+    """make tree: base and series in build/linux, the plain base in build/linux-base."""
+    if not KERNEL.dir.exists():
+        KERNEL.stamp_file.unlink(missing_ok=True)
+    have = KERNEL.stamp.get("source")
+    wanted = wanted_source(settings, have or "")
+    if KERNEL.dir.exists() and have != wanted:
+        if not have:
+            raise Die(f"{KERNEL.dir} was not made by this program (no {KERNEL.stamp_file.name} "
+                      "beside it); move it away and run this again")
+        KERNEL.require_saved()
+        say(f"build/linux was made from {have}; making it anew from {wanted}")
+        shutil.rmtree(KERNEL.dir)
+    if not KERNEL.dir.exists():
+        make_linux(settings, wanted)
+    if KERNEL.stamp.get("plain") != KERNEL.git("rev-parse", "base") or not LINUX_BASE.exists():
+        make_linux_base()
+    if KERNEL.apply():
+        say(f"build/linux: {KERNEL.git('rev-list', '--count', 'base..HEAD')} patches on "
+            f"{KERNEL.git('log', '-1', '--format=%s', 'base')}")
+    write_links()
+
+
+def wanted_source(settings, have):
+    """Where the base is to come from; a tree made from KERNEL= or LINUX_TARBALL= stays."""
+    for key in ("KERNEL", "LINUX_TARBALL"):
+        if settings.get(key):
+            return f"{key}={setup.kernel(settings)}"
+    if have.startswith(("KERNEL=", "LINUX_TARBALL=")):
+        say(f"NOTE: build/linux is made from {have} ('make clean' returns to the pinned base)")
+        return have
+    return f"pin {base_conf()['KERNEL_SHA256']}"
+
+
+def make_linux(settings, source):
+    """Unpack or copy the base into build/linux and commit the tracked part."""
+    need_disk(6)
+    origin = setup.kernel(settings)
+    if origin.is_dir():
+        part = KERNEL.dir.with_name("linux.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        run(f"tar -C {quote(str(origin))} --exclude=./.git -c . | "
+            f"tar -C {quote(str(part))} -xm", "tree-unpack", f"copying {origin}", 15)
+    else:
+        part = setup.unpack(origin, KERNEL.dir, "tree-unpack", 25)
+    if not (part / "net/sched/sch_api.c").exists():
+        raise Die(f"{origin} holds no Linux source; delete it, or give another one")
+    (part / ".gitignore").unlink(missing_ok=True)       # Debian's ignores everything
+    KERNEL.commit_base(part, f"Linux {version(part)} (tracked part)",
+                       [path for path in SUBSET if (part / path).exists()])
+    if origin.name == base_conf()["KERNEL_FILE"]:
+        check_base(part)
+    part.rename(KERNEL.dir)
+    KERNEL.set_stamp(source=source, head=KERNEL.git("rev-parse", "base"))
+
+
+def version(linux):
+    """The kernel version that a tree's Makefile states, like 7.3.4."""
+    fields = dict(line.split(" = ", 1) for line in (linux / "Makefile").read_text().splitlines()[:6]
+                  if " = " in line)
+    return (f"{fields['VERSION']}.{fields['PATCHLEVEL']}.{fields.get('SUBLEVEL', '0')}"
+            f"{fields.get('EXTRAVERSION', '')}")
+
+
+def check_base(linux):
+    """Die when the folders that matter are not those that base.conf pins."""
+    conf = base_conf()
+    for path, key in (("net/sched", "NET_SCHED"), ("include/net", "INCLUDE_NET")):
+        found = git(linux, "rev-parse", f"base:{path}")
+        if found != conf[f"KERNEL_TREE_{key}"]:
+            raise Die(f"{path} of the unpacked kernel is git tree {found} and not the one that "
+                      f"base.conf pins as KERNEL_TREE_{key}; correct base.conf")
+
+
+def make_linux_base():
+    """build/linux-base: the base without the series, for comparisons.
+
+    Hard links to build/linux save time and space; what git tracks there, and
+    so anything that is edited, becomes files of its own.
+    """
+    part = LINUX_BASE.with_name("linux-base.part")
+    for path in (part, LINUX_BASE):
+        shutil.rmtree(path, ignore_errors=True)
+    run(["cp", "-al", KERNEL.dir, part], "tree-base", "making build/linux-base", 5)
+    for path in [".git", *SUBSET]:
+        shutil.rmtree(part / path) if (part / path).is_dir() else (part / path).unlink(True)
+    run(f"git -C {quote(str(KERNEL.dir))} archive base | tar -C {quote(str(part))} -xm",
+        "tree-base", env=git_env())
+    part.rename(LINUX_BASE)
+    KERNEL.set_stamp(plain=KERNEL.git("rev-parse", "base"))
+
+
+# ---------------------------------------------------------------- export
+
+def export(settings):
+    """make export: write patches/ and the files at their kernel paths."""
+    if not KERNEL.dir.exists():
+        raise Die("there is no build/linux to export from; run 'make tree'")
+    before = set(copies(KERNEL.stamp.get("head", "base"))) | committed()
+    for one in (KERNEL, IPROUTE2):
+        if one.dir.exists():
+            export_tree(one)
+    after = copies("HEAD")
+    for path in before - after.keys():
+        remove(ROOT / path)
+    for path, (mode, content) in after.items():
+        target = ROOT / path
+        if target.is_symlink():
+            target.unlink()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write(target, content)
+        target.chmod(mode)
+    write_links()
+    if settings.get("SOB"):
+        export_signed(settings["SOB"])
+
+
+def export_tree(one):
+    """Write one tree's series to patches/; die before anything is lost.
+
+    What is written has been applied to the base again: the tree moves to the
+    commits that everybody gets, whose content equals the exported ones'.
+    """
+    stamp = one.stamp
+    if one.git("symbolic-ref", "-q", "HEAD", check=False) is None:
+        raise Die(f"{one.dir} is on no branch; finish or abort the rebase there first")
+    if one.patches() and one.git("rev-parse", "HEAD") == one.git("rev-parse", "base"):
+        raise Die(f"{one.dir} has no commits on its base, so exporting would delete the patches; "
+                  "'make tree' applies them, or delete them yourself")
+    if one.git("status", "--porcelain", "-uno"):
+        say(f"NOTE: edits in {one.dir} that are not committed are left out")
+    for series in one.series:
+        if (series.dir / COVER).exists() and not series.cover.exists():
+            raise Die(f"{series.dir} has a cover letter, but not "
+                      f"{series.cover.relative_to(ROOT)} to make it from; write that (subject in "
+                      "the first line)")
+        if series.dir.exists() and not series.cover.exists():
+            say(f"NOTE: no {series.cover.relative_to(ROOT)}, so no cover letter")
+    with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
+        tips = round_trip(one, Path(tmp))
+        if (stamp and one.patches_hash() not in (stamp.get("patches"), stamp.get("failed"))
+                and differing(one, Path(tmp))):
+            raise Die(f"patches/ changed since {one.dir} was made from it, and exporting would "
+                      f"undo that; put your commits on a branch, 'git -C {one.dir} reset --hard "
+                      f"{stamp['head'][:12]}', 'make tree', and cherry-pick them")
+        changed = [install(Path(tmp) / series.folder, series.dir) for series in one.series]
+    old, new = stamp.get("head"), ([tip for tip in tips.values() if tip] or ["base"])[-1]
+    one.git("reset", "-q", "--soft", new)
+    one.set_tags(tips)
+    one.set_stamp(head=one.git("rev-parse", "HEAD"), patches=one.patches_hash(),
+                  failed=None)
+    if any(changed) and old:
+        print(one.git("range-diff", "--no-color", f"base..{old}", f"base..{new}", check=False)
+              or "(no previous export to compare with)", flush=True)
+    say(f"{one.dir.name}: {sum(changed)} files in patches/ changed")
+
+
+def round_trip(one, out):
+    """Format one tree's series into out and apply that to the base; {tag: commit}.
+
+    Die when git am makes something else of the patches than the commits.
+    """
+    ends = format_tree(one, out)
+    tips = one.am([series.below(out) for series in one.series])
+    for tag, end in ends.items():
+        if tips[tag] and one.git("diff", "--raw", tips[tag], end):
+            raise Die(f"git am does not give the content of {end[:12]} in {one.dir} back; "
+                      "see whether it holds an empty commit or a merge")
+    with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
+        format_tree(one, Path(tmp), tips)
+        for path in sorted(out.glob("*/0*"), key=lambda path: path.name == COVER):
+            twin = Path(tmp) / path.relative_to(out)
+            if not twin.exists() or twin.read_bytes() != path.read_bytes():
+                raise Die(f"{path.name} changes on its way through git am; mend its commit "
+                          "message (no line '---' or 'diff ', no '[...]' before the subject)")
+    return tips
+
+
+def format_tree(one, out, tips=None):
+    """Write all series of a tree below out, one folder each; {tag: last commit}.
+
+    tips gives the last commit of each series; without it, see Tree.ends().
+    """
+    ends = tips or one.ends()
+    start = "base"
+    for series in one.series:
+        (out / series.folder).mkdir(parents=True)
+        if ends.get(series.tag):
+            format_series(one, series, start, ends[series.tag], out / series.folder)
+            start = ends[series.tag]
+    return ends
+
+
+def format_series(one, series, start, end, out):
+    """git format-patch of one series into out, the same bytes for the same commits.
+
+    The cover letter comes from the last commit's author and date.  No
+    base-commit trailer: our base commit means nothing elsewhere, so the cover
+    letter names the release instead.
+    """
+    count = int(one.git("rev-list", "--count", f"{start}..{end}"))
+    if not count:
+        return
+    if one.git("rev-list", "--merges", f"{start}..{end}"):
+        raise Die(f"{one.dir} has merges between {start[:12]} and {end[:12]}; rebase them away")
+    cover = series.cover.exists()
+    author = one.git("log", "-1", "--format=%an%n%ae%n%aI", end).splitlines()
+    one.git("format-patch", "-q", "--full-index", "--zero-commit", "--no-signature", "--no-base",
+            "--no-thread", f"--subject-prefix={series.prefix}", "-o", out,
+            "--numbered" if cover or count > 1 else "--no-numbered",
+            "--cover-letter" if cover else "--no-cover-letter", f"{start}..{end}",
+            env=git_env(**identity(*author)))
+    if cover:
+        letter = (out / "0000-cover-letter.patch").rename(out / COVER)
+        fill_cover(letter, series.cover, base_line(one))
+
+
+def base_line(one):
+    """The cover letter's sentence about the base."""
+    conf = base_conf()
+    if one is KERNEL:
+        return (f"Base: Linux {conf['KERNEL_VERSION']} as Debian packages it "
+                "(blob ids in full, git am -3 works)")
+    return f"Base: iproute2 v{conf['IPROUTE2_VERSION']} (blob ids in full, git am -3 works)"
+
+
+def fill_cover(letter, text, base):
+    """Put subject (first line of text) and body (the rest) into git's cover letter."""
+    subject, _, body = text.read_text().strip().partition("\n")
+    content = letter.read_text()
+    content = re.sub(r"^From: (.*?)(\s+<)", lambda m: f"From: {mail_name(m[1])}{m[2]}", content,
+                     count=1, flags=re.MULTILINE)
+    if not subject.isascii():
+        raise Die(f"the first line of {text.name} is a mail subject; write it in ASCII")
+    if "\nBase: " not in body:
+        body += f"\n\n{base}"
+    content = content.replace("*** SUBJECT HERE ***", subject.strip(), 1)
+    content = content.replace("*** BLURB HERE ***", body.strip(), 1)
+    if not content.isascii() and "\nContent-Type:" not in content:
+        content = content.replace("\n\n", "\nMIME-Version: 1.0\nContent-Type: text/plain; "
+                                  "charset=UTF-8\nContent-Transfer-Encoding: 8bit\n\n", 1)
+    letter.write_text(content)
+
+
+def mail_name(name):
+    """A person's name as a mail header holds it."""
+    return name if name.isascii() else Header(name, "utf-8").encode()
+
+
+def install(new, old):
+    """Make folder old hold the patches of folder new; the number of files that changed."""
+    names = {path.name for path in new.glob("0*")}
+    gone = [path for path in old.glob("0*") if path.name not in names]
+    for path in gone:
+        path.unlink()
+    if names:
+        old.mkdir(parents=True, exist_ok=True)
+    return len(gone) + sum(write(old / name, (new / name).read_bytes()) for name in names)
+
+
+def write(path, content):
+    """Write bytes to a file unless it holds them; True when it was written."""
+    if path.exists() and path.read_bytes() == content:
+        return False
+    path.write_bytes(content)
+    return True
+
+
+def remove(path):
+    """Remove a file or link, and the folders that this leaves empty."""
+    path.unlink(missing_ok=True)
+    for parent in path.parents:
+        if parent == ROOT or not parent.exists() or any(parent.iterdir()):
+            return
+        parent.rmdir()
+
+
+def export_signed(person):
+    """Write patches/ to build/export-signed with another person as author and signer."""
+    name, mail = parseaddr(person)
+    if not (name and mail):
+        raise Die("SOB must read 'Name <mail>'; give it like that")
+    out = BUILD / "export-signed"
+    shutil.rmtree(out, ignore_errors=True)
+    for patch in sorted(PATCHES.glob("*/0*")):
+        new = sign(patch.read_text(), patch_author(patch), name, mail)
+        target = out / patch.relative_to(PATCHES)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(new)
+    say(f"patches from {name} <{mail}> are in {out}")
+
+
+def sign(text, author, name, mail):
+    """A patch's text with another From:, Signed-off-by:, maintainer and shortlog name."""
+    head, gap, rest = text.partition("\n\n")
+    lines = head.split("\n")
+    first = next(i for i, line in enumerate(lines) if line.startswith("From: "))
+    last = first + 1
+    while last < len(lines) and lines[last].startswith(" "):
+        last += 1
+    lines[first:last] = [f"From: {mail_name(name)} <{mail}>"]
+    rest = re.sub(rf"^Signed-off-by: {re.escape(author[0])} <{re.escape(author[1])}>$",
+                  f"Signed-off-by: {name} <{mail}>", rest, flags=re.MULTILINE)
+    rest = re.sub(rf"^([+ ]M:\t){re.escape(author[0])} <{re.escape(author[1])}>$",
+                  rf"\g<1>{name} <{mail}>", rest, flags=re.MULTILINE)
+    rest = re.sub(rf"^{re.escape(author[0])} (\(\d+\):)$", rf"{name} \1", rest, count=1,
+                  flags=re.MULTILINE)                   # the cover letter's shortlog
+    return "\n".join(lines) + gap + rest
+
+
+# ------------------------------------------- files at their kernel paths
+
+def changes(head):
+    """{path: status letter} of what the series do to the base, up to a commit."""
+    words = KERNEL.git("diff", "--name-status", "--no-renames", "-z", "base", head).split("\0")
+    return dict(zip(words[1::2], words[0::2]))
+
+
+def copies(head):
+    """{path in this repo: (mode, content)} that a commit in build/linux stands for.
+
+    A file that the series add stands there whole; of one that they change,
+    <path>.diff holds the change. MAINTAINERS-snippet is the entry that they add.
+    """
+    files = {}
+    for path, status in changes(head).items():
+        if status == "A":
+            executable = KERNEL.git("ls-tree", head, path).startswith("100755")
+            files[path] = (0o755 if executable else 0o644,
+                           KERNEL.git("show", f"{head}:{path}", raw=True))
+        else:
+            diff = KERNEL.git("diff", "--full-index", "--no-renames", "base", head, "--", path,
+                              raw=True)
+            files[f"{path}.diff"] = (0o644, diff)
+            if path == "MAINTAINERS":
+                entry = re.findall(rb"(?m)^\+(?!\+\+ )(.*\n)", diff)
+                files["MAINTAINERS-snippet"] = (0o644, b"".join(entry).rstrip() + b"\n")
+    return files
+
+
+def committed():
+    """Paths of the files in git below KERNEL_DIRS of this repo."""
+    return set(filter(None, (git(ROOT, "ls-files", "-z", "--", *KERNEL_DIRS, check=False)
+                             or "").split("\0")))
+
+
+def write_links():
+    """Links to the changed kernel files at their paths here, which git ignores.
+
+    The list in .git/info/exclude, between two marks, says which links are ours.
+    """
+    exclude = git(ROOT, "rev-parse", "--git-path", "info/exclude", check=False)
+    if exclude is None:
+        return
+    exclude = ROOT / exclude
+    lines = exclude.read_text().splitlines() if exclude.exists() else []
+    old = []
+    if MARK[0] in lines and MARK[1] in lines:
+        first, last = lines.index(MARK[0]), lines.index(MARK[1])
+        old = [line[1:] for line in lines[first + 1:last]]
+        del lines[first:last + 1]
+    new = [path for path, status in sorted(changes("HEAD").items()) if status == "M"
+           and ((ROOT / path).is_symlink() or not (ROOT / path).exists())]
+    for path in old:
+        if path not in new and (ROOT / path).is_symlink():
+            remove(ROOT / path)
+    for path in new:
+        link, target = ROOT / path, os.path.relpath(KERNEL.dir / path, (ROOT / path).parent)
+        if not link.is_symlink() or os.readlink(link) != target:
+            link.unlink(missing_ok=True)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(target)
+    block = [MARK[0], *("/" + path for path in new), MARK[1]] if new else []
+    exclude.parent.mkdir(parents=True, exist_ok=True)
+    write(exclude, "".join(line + "\n" for line in lines + block).encode())
+
+
+def check_copies(_settings):
+    """make check-copies: Die naming the files that differ from the commits."""
+    if not KERNEL.dir.exists():
+        raise Die("there is no build/linux to compare with; run 'make tree'")
+    wrong, expected = [], copies("HEAD")
+    for path, (_mode, content) in expected.items():
+        target = ROOT / path
+        if target.is_symlink() or not target.is_file() or target.read_bytes() != content:
+            wrong.append(path)
+    wrong += sorted(path for path in committed() - expected.keys() if (ROOT / path).exists())
+    with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
+        for one in (KERNEL, IPROUTE2):
+            if one.dir.exists():
+                format_tree(one, Path(tmp))
+                wrong += differing(one, Path(tmp))
+    if wrong:
+        more = f" and {len(wrong) - 10} more" if len(wrong) > 10 else ""
+        raise Die(f"not in step with the commits in build/: {', '.join(wrong[:10])}{more}; run "
+                  "'make export' and commit the result, or 'make tree' if patches/ is newer")
+    say(f"{len(expected)} files at kernel paths and patches/ agree with the commits in build/")
+
+
+def differing(one, out):
+    """Paths (from the repo's root) of a tree's patches that differ from those below out."""
+    wrong = []
+    for series in one.series:
+        new, old = out / series.folder, series.dir
+        names = {path.name for folder in (new, old) for path in folder.glob("0*")}
+        wrong += [str((old / name).relative_to(ROOT)) for name in sorted(names)
+                  if not ((new / name).exists() and (old / name).exists()
+                          and (new / name).read_bytes() == (old / name).read_bytes())]
+    return wrong
+
+
+# -------------------------------------------------------------------- am
+
+def am(settings):
+    """make am: apply the series to another tree, on a branch or on a copy.
+
+    Die names the patch that does not apply, and the tree is as it was.
+    """
+    if not settings.get("TREE"):
+        raise Die("am needs TREE=/path/to/linux; give the tree to apply the series to")
+    target = Path(settings["TREE"]).expanduser().resolve()
+    if not (target / "net/sched/sch_api.c").is_file():
+        raise Die(f"TREE={settings['TREE']} is not a Linux source tree; give the path of one")
+    if not KERNEL.dir.exists():
+        raise Die("the base's objects for 3-way merges are missing; run 'make tree' first")
+    chosen = KERNEL.upto(settings["SERIES"]) if settings.get("SERIES") else KERNEL.series
+    patches = [patch for series in chosen for patch in series.patches()]
+    if not patches:
+        raise Die(f"there are no patches in {PATCHES} up to {chosen[-1].folder}; run "
+                  "'make export'")
+    own = (target / ".git").exists()
+    where = target if own else copy_subset(target)
+    merged = am_branch(where, patches) if own else am_all(where, patches)
+    say(f"{len(patches)} patches applied to {where} ({version(where)}): "
+        f"{len(patches) - len(merged)} cleanly, {len(merged)} with a 3-way merge"
+        + "".join(f"\n         3-way: {patch.name}" for patch in merged))
+
+
+def copy_subset(target):
+    """A repo build/am-<name> with the tracked part of a plain tree; its path."""
+    where = BUILD / f"am-{target.name}"
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    paths = [path for path in SUBSET if (target / path).exists()]
+    run(f"tar -C {quote(str(target))} -c {' '.join(paths)} | tar -C {quote(str(where))} -x",
+        "am-copy", f"copying what the series needs of {target}", 3)
+    KERNEL.commit_base(where, f"Linux {version(where)} (tracked part)", paths)
+    return where
+
+
+def am_branch(repo, patches):
+    """Apply patches on a new branch of somebody's repo, left untouched on failure."""
+    branch = "qdisc-shared-state"
+    mine = dict(os.environ)
+    if git(repo, "status", "--porcelain", "-uno", env=mine):
+        raise Die(f"{repo} has uncommitted edits; commit or stash them there first")
+    if git(repo, "rev-parse", "-q", "--verify", f"refs/heads/{branch}", check=False, env=mine):
+        raise Die(f"{repo} has a branch {branch} already; remove it with "
+                  f"'git -C {repo} branch -D {branch}' first")
+    before = (git(repo, "symbolic-ref", "-q", "--short", "HEAD", check=False, env=mine)
+              or git(repo, "rev-parse", "HEAD", env=mine))
+    git(repo, "checkout", "-q", "-b", branch, env=mine)
+    try:
+        if git(repo, "var", "GIT_COMMITTER_IDENT", check=False, env=mine) is None:
+            mine.update(identity(*patch_author(patches[0])))
+        return am_all(repo, patches, mine)
+    except BaseException:
+        git(repo, "checkout", "-q", "-f", before, env=mine)
+        git(repo, "branch", "-q", "-D", branch, env=mine)
+        raise
+
+
+def am_all(repo, patches, env=None):
+    """git am -3 each patch; the patches that needed a merge."""
+    merged = []
+    for patch in patches:
+        add_blobs(repo, patch)
+        good, output = am_patch(repo, patch, "-3", "--committer-date-is-author-date", env=env)
+        if not good:
+            lines = [line for line in output.splitlines()
+                     if line.startswith(("CONFLICT", "error: "))]
+            raise Die(f"{patch.name} does not apply to {repo} ({'; '.join(lines[:3])}); apply "
+                      f"it by hand there with 'git am -3 {patch}' to see the conflict")
+        if "Using index info to reconstruct a base tree" in output:
+            merged.append(patch)
+    return merged
+
+
+def add_blobs(repo, patch):
+    """Give a repo the base's blobs that a 3-way merge of a patch starts from."""
+    for line in patch.read_text(errors="replace").splitlines():
+        if line.startswith("index ") and ".." in line:
+            blob = line.split()[1].partition("..")[0]
+            if set(blob) == {"0"} or git(repo, "cat-file", "-e", blob, check=False) is not None:
+                continue
+            content = git(KERNEL.dir, "cat-file", "blob", blob, check=False, raw=True)
+            if content is not None:
+                git(repo, "hash-object", "-w", "--stdin", data=content)
+
+
+def main():
+    """Run the subcommand named on the command line."""
+    words, settings = arguments(sys.argv[1:])
+    commands = {"tree": tree, "export": export, "check-copies": check_copies, "am": am}
+    if len(words) != 1 or words[0] not in commands:
+        raise Die(f"tree.py needs one of: {', '.join(commands)}; see the top of lab/tree/tree.py")
+    BUILD.mkdir(exist_ok=True)
+    commands[words[0]]({**os.environ, **settings})
+
+
+if __name__ == "__main__":
+    guard(main)
