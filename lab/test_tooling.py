@@ -4,6 +4,8 @@
 Boots the patched kernel a few times, about a second each.
 """
 
+import ast
+import graphlib
 import json
 import re
 import sys
@@ -12,12 +14,12 @@ import unittest
 from pathlib import Path
 
 from gates import changes, check, check_patches, check_series, coverage, gauntlet, tdc, torture
-from gates.mutants import mutated, read_list
 from guest import boot
 from load import scenarios
 from measure import demo
 from tree import common, setup, tree
 from tree.kernel import FAULTS
+from tree.mutate import mutated, read_list
 
 KERNEL = common.BUILD / "um" / "linux"
 RESULTS = common.ROOT / "results"
@@ -439,6 +441,58 @@ class Changes(unittest.TestCase):
                             ({}, 5e4)):
             row = {"excess": excess, "groups": [good, {**good, **bad}]}
             self.assertTrue(changes.wrong(row), bad)
+
+
+ROOMS = {  # room: rooms that it may import from, which are below it
+    "tree": (),
+    "guest": ("tree",),
+    "load": ("tree", "guest"),
+    "gates": ("tree", "guest", "load"),
+    "measure": ("tree", "guest", "load"),
+}
+
+
+class Rooms(unittest.TestCase):
+    """Who imports whom in lab/, and what each file begins with."""
+
+    def uses(self):
+        """{room.module: modules of rooms that it imports, or names to a guest}."""
+        found = {}
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            name = f"{path.parent.name}.{path.stem}"
+            found[name] = set()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    found[name] |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    found[name] |= ({f"{node.module}.{alias.name}" for alias in node.names}
+                                    if node.module in ROOMS else {node.module})
+                elif isinstance(node, ast.Constant) and re.fullmatch(
+                        rf"({'|'.join(ROOMS)})\.[a-z_]+", str(node.value)):
+                    found[name].add(node.value)
+        return {name: {use for use in uses if use in found} for name, uses in found.items()}
+
+    def test_downward(self):
+        """A room imports from itself and those below it."""
+        uses = self.uses()
+        self.assertEqual({name.partition(".")[0] for name in uses}, set(ROOMS))
+        for name, used in uses.items():
+            room = name.partition(".")[0]
+            for use in used:
+                self.assertIn(use.partition(".")[0], (room, *ROOMS[room]), f"{name}: {use}")
+
+    def test_cycles(self):
+        """No module needs itself."""
+        order = graphlib.TopologicalSorter(
+            {name: used - {name} for name, used in self.uses().items()})
+        self.assertGreater(len(list(order.static_order())), 30)
+
+    def test_licence(self):
+        """Every file of lab/ that can have a comment begins with its licence."""
+        for path in common.git(common.ROOT, "ls-files", "lab").split():
+            if not path.endswith((".json", ".md")):
+                head = (common.ROOT / path).read_text().splitlines()[:2]
+                self.assertIn("SPDX-License-Identifier: ", " ".join(head), path)
 
 
 class Reading(unittest.TestCase):

@@ -20,9 +20,10 @@ import subprocess
 import sys
 import time
 
-from guest.boot import STOCK_SPLAT, boot_script
+from guest.boot import boot_script
 from load.traffic import pktgen
 from tree.common import BUILD, IPROUTE2, JOBS, ROOT, Die, guard, run, say
+from tree.kernel import STOCK_SPLAT, build
 
 RECORD = ROOT / "results" / "compat-base.json"
 TC = BUILD / "iproute2-base"
@@ -382,8 +383,6 @@ def main():
     """Measure what is missing, compare, fail on a difference."""
     unpatched_tc()
     if "--base" in sys.argv[1:] or not RECORD.exists():
-        from tree.kernel import build
-
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
         RECORD.parent.mkdir(exist_ok=True)

@@ -33,8 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, arguments, guard, run, say, verdict
-
-from gates.mutants import read_list
+from tree.mutate import read_list
 
 HERE = ROOT / "lab/gates/fuzz"
 OUT = BUILD / "fuzz"

@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 
-from guest.boot import boot, image, splats
+from guest.boot import boot, splats
 from tree.common import BUILD, ROOT, Die, guard, say
+from tree.kernel import image
 
 SUITES = "qdisc_shared and rate_group"
 

@@ -19,87 +19,17 @@ from pathlib import Path
 
 from guest.boot import splats
 from tree.common import BUILD, JOBS, ROOT, Die, arguments, guard, kernel_env, run, say
+from tree.mutate import mutated, read_list
 
 LIST = ROOT / "lab/gates/mutants.txt"
 SCRATCH = BUILD / "mutants-linux"
 OUT = BUILD / "mutants-um"
-SWITCH = "net/sched/sch_generic-shared.c"
-HEADER = "include/net/sch_priv.h"
 SUITES = {  # by the start of the file's name: (filter, source)
     "net/sched/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "include/net/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "": ("qdisc_shared*", "net/sched/sch_generic-shared_test.c"),
 }
 TIMEOUT = 30
-
-
-def read_list(path=LIST):
-    """The entries of a file like mutants.txt as dicts: number, file, rule, old, new."""
-    entries = []
-    text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
-    for block in re.split(r"\n\n+", text.strip("\n")):
-        head, rule, *lines = block.split("\n")
-        number, _, file = head.partition(" ")
-        old = "\n".join(line[1:] for line in lines if line[0] == "-")
-        new = "\n".join(line[1:] for line in lines if line[0] == "+")
-        if not (number.isdigit() and file and old and new):
-            raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "
-                      "its replacement; correct it")
-        entries.append({"number": int(number), "file": file, "rule": rule,
-                        "old": old, "new": new})
-    if [e["number"] for e in entries] != list(range(1, len(entries) + 1)):
-        raise Die(f"{path.name}: the entries are not numbered 1, 2, 3, ...; correct it")
-    return entries
-
-
-def switch(old, entries):
-    """C code that is `old`, or the replacement of whichever entry is switched on."""
-    if old[-1] in ";}":
-        code = f"{{ {old} }}"
-        for entry in reversed(entries):
-            code = f"if (shared_mutant == {entry['number']}) {{ {entry['new']} }} else {code}"
-        return code
-    code = f"({old})"
-    for entry in reversed(entries):
-        code = f"(shared_mutant == {entry['number']} ? ({entry['new']}) : {code})"
-    return code
-
-
-def mutate(text, entries):
-    """Source text with all its entries in it."""
-    spans = {}
-    for entry in entries:
-        count = text.count(entry["old"])
-        if count != 1:
-            raise Die(f"the text of mutant {entry['number']} occurs {count} times in "
-                      f"{entry['file']}, not once; correct the list")
-        spans.setdefault((text.index(entry["old"]), entry["old"]), []).append(entry)
-    end = len(text)
-    for (start, old), group in sorted(spans.items(), reverse=True):
-        if start + len(old) > end:
-            raise Die(f"mutant {group[0]['number']} overlaps another; correct the list")
-        text = text[:start] + switch(old, group) + text[start + len(old):]
-        end = start
-    return text
-
-
-def mutated(tree, entries):
-    """The files of a tree that entries change, with all of them in it: {path: text}.
-
-    The boot argument shared_mutant=N chooses.
-    """
-    changed = {}
-    for file in sorted({SWITCH, *(entry["file"] for entry in entries)}):
-        text = (tree / file).read_text()
-        changed[file] = mutate(text, [e for e in entries if e["file"] == file])
-        if "sch_priv.h" not in text:
-            changed[file] = "extern int shared_mutant;\n" + changed[file]
-    changed[SWITCH] = (changed[SWITCH]
-                       .replace("#include", "#include <linux/moduleparam.h>\n#include", 1)
-                       + "\nint shared_mutant;\nEXPORT_SYMBOL(shared_mutant);\n"
-                       + "core_param(shared_mutant, shared_mutant, int, 0);\n")
-    changed[HEADER] = "extern int shared_mutant;\n" + (tree / HEADER).read_text()
-    return changed
 
 
 def make_tree(tree, entries):
@@ -189,7 +119,7 @@ def judge(entry):
 def main():
     """Make, build, boot each, count."""
     words, settings = arguments(sys.argv[1:])
-    entries = read_list()
+    entries = read_list(LIST)
     chosen = [e for e in entries if not words or str(e["number"]) in words]
     make_tree(Path(settings.get("TREE") or BUILD / "linux").resolve(), entries)
     build()

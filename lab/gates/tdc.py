@@ -11,8 +11,9 @@ import json
 import re
 import sys
 
-from guest.boot import STOCK_SPLAT, boot, image
+from guest.boot import boot
 from tree.common import BUILD, ROOT, Die, guard, say
+from tree.kernel import STOCK_SPLAT, build, image
 
 # What the series change: suite of the base, object that it tests.
 NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sch_mqprio",
@@ -142,8 +143,6 @@ def owners(got, base):
 def main():
     """Measure what is missing, print the table, fail on a regression."""
     if "--base" in sys.argv[1:] or not RECORD.exists():
-        from tree.kernel import build
-
         build("base")
         say("tc-testing on the unpatched kernel (about 60 s)")
         base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)

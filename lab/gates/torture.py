@@ -49,12 +49,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from guest.boot import emulated, image, run_script, splats
+from guest.boot import run_script, splats
 from load.traffic import pktgen, random_stream
 from tree.common import BUILD, ROOT, Die, arguments, guard, numbers, say, shrunk
-from tree.kernel import FAULTS, build
-
-from gates.mutants import read_list
+from tree.kernel import FAULTS, build, emulated, image
+from tree.mutate import read_list
 
 FOLDER = BUILD / "guest/torture"
 FAILING = FOLDER / "failing.txt"

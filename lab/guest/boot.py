@@ -21,6 +21,7 @@ import threading
 import time
 
 from tree.common import BUILD, ROOT, Die, run, say
+from tree.kernel import emulated, image
 
 # What a kernel prints when something is wrong.
 SPLAT = re.compile(
@@ -30,10 +31,6 @@ SPLAT = re.compile(
     r"|unregister_netdevice: waiting|sleeping function called"
     r"|scheduling while atomic|list_(add|del) corruption|kmemleak: \d+ new"
 )
-
-# What 7.3.4 itself reports when cake_mq first looks at its siblings, for runs of
-# the unpatched kernel only: the series removes the code that does it.
-STOCK_SPLAT = (r"WARNING: suspicious RCU usage", r"Call Trace:")
 
 START = 600  # s of host time in which an emulated kernel has to begin with its command
 
@@ -87,20 +84,6 @@ def fixed_random():
     if not shim.exists() or shim.stat().st_mtime < source.stat().st_mtime:
         run(["gcc", "-O2", "-shared", "-fPIC", "-o", shim, source], "fixed_random")
     return str(shim)
-
-
-BZIMAGE = "arch/x86/boot/bzImage"
-
-
-def image(folder):
-    """Path of the kernel in a folder, below build/ or absolute, that was built there."""
-    folder = BUILD / folder
-    return folder / (BZIMAGE if (folder / BZIMAGE).exists() else "linux")
-
-
-def emulated(kernel):
-    """Whether QEMU runs a kernel, a path as of image()."""
-    return os.path.basename(kernel) == os.path.basename(BZIMAGE)
 
 
 def unstarted(kernel, job):
