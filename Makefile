@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 # The front door. `make help` lists the targets; the work is done in lab/.
 
-PY := python3 -B
-LAB := $(PY) lab
+LAB := python3 -B lab
+# $(call options,SEED OPS): --seed='1' for SEED=1, of those that are set; $(call flags,LONG):
+# --long
+lower = $(shell echo $(1) | tr '[:upper:]' '[:lower:]')
+options = $(foreach one,$(1),$(if $($(one)),--$(call lower,$(one))='$($(one))'))
+flags = $(foreach one,$(1),$(if $($(one)),--$(call lower,$(one))))
 
-export V KERNEL LINUX_TARBALL QDISC_CACHE COMPARE QDISC_START QDISC_KIND
+export V KERNEL LINUX_TARBALL QDISC_CACHE QDISC_START QDISC_KIND
 QDISC_START := $(or $(QDISC_START),$(shell date +%s))
 QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
@@ -22,17 +26,17 @@ setup: ## install what is missing, download and verify the base
 	@$(LAB) setup
 
 tree: setup ## unpack the base into build/linux and apply the series
-	@$(LAB) tree tree
+	@$(LAB) tree apply
 
 export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>']
-	@$(LAB) tree export $(if $(SOB),SOB='$(SOB)')
+	@$(LAB) tree export $(call options,SOB)
 
 build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB) setup iproute2
 	@$(LAB) kernel patched $(if $(COMPARE),base)
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
-	@$(LAB) demo
+	@$(LAB) demo $(call flags,COMPARE)
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
 	@$(LAB) kunit
@@ -46,25 +50,25 @@ kunit: build ## the series' KUnit suite, run by kunit.py
 
 tdc: build ## tc-testing, ours and the base's own beside what the base gave [BASE=1: measure that again]
 	@$(LAB) setup venv
-	@$(LAB) tdc $(if $(BASE),--base)
+	@$(LAB) tdc $(call flags,BASE)
 
 ynl: build ## the new attributes by the tree's own netlink description, without tc
 	@$(LAB) setup venv
 	@$(LAB) ynl
 
 compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
-	@$(LAB) compat $(if $(BASE),--base)
+	@$(LAB) compat $(call flags,BASE)
 
 torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500; LONG=1: 100,000; FAULTS=1: plants faults; REPLAY=file]
 	@$(LAB) setup iproute2
 	@$(LAB) kernel debug $(if $(FAULTS),faults)
-	@$(LAB) torture $(foreach one,SEED SEEDS OPS LONG FAULTS REPLAY,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) torture $(call options,SEED SEEDS OPS REPLAY) $(call flags,LONG FAULTS)
 
 changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
-	@$(LAB) changes $(foreach one,SEED SEEDS OPS,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) changes $(call options,SEED SEEDS OPS)
 
 fuzz: ## the rate group's C file in user space: random scenarios keep its bounds [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
-	@$(LAB) fuzz $(foreach one,SEED SEEDS TIME FAMILY THREADS SAN FAULTS SRC INC,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) fuzz $(call options,SEED SEEDS TIME FAMILY THREADS SAN SRC INC) $(call flags,FAULTS)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) mutants
@@ -79,22 +83,22 @@ ladder: tree ## each series with only those before it: its kernel, its KUnit and
 
 check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
 	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
-	@$(LAB) check $(if $(FAST),--fast)
+	@$(LAB) check $(call flags,FAST)
 
 test: ## everything but check, coverage, gauntlet and bench in full: "N passed, N failed"
 	@$(LAB) test
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SERIES=2: those up to patches/2-*]
-	@$(LAB) tree am TREE='$(TREE)' SERIES='$(SERIES)'
+	@$(LAB) tree am $(call options,TREE SERIES)
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
 	@$(LAB) setup figures
-	@$(LAB) bench
+	@$(LAB) bench $(call options,ROUNDS)
 	@$(LAB) smp
 
 cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n; RECORD=1: stores them]
 	@$(LAB) setup iproute2 qemu
-	@$(LAB) cost $(KERNELS) $(foreach one,CASE TREE JOBS,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
 
 figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, evaluation.md
 	@$(LAB) setup figures
@@ -102,7 +106,7 @@ figures: build ## the evaluation in virtual time, beside rivals: results/*.json,
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(LAB) gauntlet $(foreach one,ON JOBS OPS ROUNDS BASE REPLAY,$(if $($(one)),$(one)=$($(one))))
+	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
 
 clean: ## remove build/ (the download cache stays)
 	rm -rf build

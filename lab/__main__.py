@@ -1,31 +1,63 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The lab's one command line: python3 -B lab VERB [ARGUMENT ...]
+"""The lab's one command line: python3 -B lab VERB [OPTION ...]
 
-Each verb is the main() of a module in one of the rooms, which are, from the bottom up:
-tree, guest, load, and gates and measure side by side.
+Each verb is main() of a module in one of the rooms, which are, from the bottom up:
+tree, guest, load, and gates and measure side by side. 'VERB --help' says what a verb does
+and with which options, and does nothing.
 """
 
 import importlib
 import sys
 
-from tree.common import guard
+from tree.common import Die, guard
 
-VERBS = {
-    "setup": "tree.setup", "tree": "tree.tree", "kernel": "tree.kernel",
-    "inside": "guest.boot", "shell": "guest.shell", "scenarios": "load.scenarios",
-    **{name.replace("_", "-"): f"gates.{name}" for name in (
-        "test", "kunit", "tdc", "ynl", "compat", "torture", "changes", "fuzz", "mutants",
-        "coverage", "ladder", "check", "gauntlet")},
-    **{name: f"measure.{name}" for name in ("demo", "figures", "plots", "bench", "smp",
-                                            "cost")},
+VERBS = {  # verb: (module, what it does)
+    "setup": ("tree.setup", "install, download and build what is needed"),
+    "tree": ("tree.tree", "the base with the series; export them; apply them elsewhere"),
+    "kernel": ("tree.kernel", "build kernels"),
+    "shell": ("guest.shell", "a shell in the patched kernel"),
+    "inside": ("guest.boot", "what the lab runs in a guest"),
+    "scenarios": ("load.scenarios", "some figures of a kernel, for a look"),
+    "test": ("gates.test", "the gates, one after the other"),
+    "kunit": ("gates.kunit", "KUnit"),
+    "tdc": ("gates.tdc", "tc-testing"),
+    "ynl": ("gates.ynl", "the netlink description"),
+    "compat": ("gates.compat", "old commands"),
+    "torture": ("gates.torture", "trees of qdiscs at random"),
+    "changes": ("gates.changes", "options at random"),
+    "fuzz": ("gates.fuzz", "the rate group in user space"),
+    "mutants": ("gates.mutants", "what notices a broken rule"),
+    "coverage": ("gates.coverage", "which lines run"),
+    "ladder": ("gates.ladder", "each series with those before it"),
+    "check": ("gates.check", "what netdev asks"),
+    "gauntlet": ("gates.gauntlet", "four CPUs, KASAN and KCSAN"),
+    "demo": ("measure.demo", "loads that hurt"),
+    "figures": ("measure.figures", "the evaluation"),
+    "plots": ("measure.plots", "draw it"),
+    "bench": ("measure.bench", "CPU time per packet"),
+    "smp": ("measure.smp", "two real CPUs"),
+    "cost": ("measure.cost", "instructions per packet"),
 }
 
 
+def run(verb, argv):
+    """Run a verb with the words after it."""
+    try:
+        module = importlib.import_module(VERBS[verb][0])
+    except ModuleNotFoundError as error:
+        raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
+                  "'lab setup figures' installs that for /usr/bin/python3") from None
+    guard(module.raw if verb == "scenarios" else module.main, argv)
+
+
 def main():
-    """Run a verb; its module sees the words after it as its command line."""
-    if sys.argv[1:2] == [] or sys.argv[1] not in VERBS:
-        sys.exit(f"error: the verbs of lab are {', '.join(VERBS)}")
-    guard(importlib.import_module(VERBS[sys.argv.pop(1)]).main)
+    """Run a verb, or list them."""
+    words = sys.argv[1:]
+    if not words or words[0] not in VERBS:
+        print(__doc__)
+        print("\n".join(f"  {verb:<11}{what}" for verb, (_, what) in VERBS.items()))
+        sys.exit(words[:1] not in (["--help"], ["-h"]))
+    run(words[0], words[1:])
 
 
 if __name__ == "__main__":

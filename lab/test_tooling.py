@@ -5,9 +5,13 @@ Boots the patched kernel a few times, about a second each.
 """
 
 import ast
+import contextlib
 import graphlib
+import importlib.util
+import io
 import json
 import re
+import runpy
 import sys
 import tempfile
 import unittest
@@ -102,7 +106,7 @@ class Inputs(unittest.TestCase):
     def test_not_a_tree(self):
         """KERNEL= names something that is no kernel tree."""
         self.assertIn("not a Linux source tree",
-                      sentence(self, setup.kernel, {"KERNEL": "/tmp"}))
+                      sentence(self, setup.kernel, "/tmp"))
 
     def test_missing_tool(self):
         """A program that is not there."""
@@ -253,7 +257,7 @@ class Documents(unittest.TestCase):
         text = check.TEXT.read_text()
         self.assertEqual(text.splitlines(), check.table_lines(results))
         self.assertTrue(f"```\n{text}```\n" in check.REPORT.read_text(),
-                        "run 'lab/gates/check.py table'")
+                        "run 'python3 -B lab check --table'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")
@@ -493,6 +497,47 @@ class Rooms(unittest.TestCase):
             if not path.endswith((".json", ".md")):
                 head = (common.ROOT / path).read_text().splitlines()[:2]
                 self.assertIn("SPDX-License-Identifier: ", " ".join(head), path)
+
+
+class CommandLine(unittest.TestCase):
+    """Verbs of lab/ say what they do, and understand what make tells them."""
+
+    lab = runpy.run_path(str(common.ROOT / "lab/__main__.py"))
+
+    def told(self, verb, *words):
+        """What a verb prints that ends at once, and its status."""
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), \
+                self.assertRaises(SystemExit) as end:
+            self.lab["run"](verb, words)
+        return text.getvalue(), end.exception.code
+
+    def test_help(self):
+        """--help prints help and does nothing."""
+        for verb, (module, _) in self.lab["VERBS"].items():
+            if module != "measure.plots" or importlib.util.find_spec("matplotlib"):
+                text, status = self.told(verb, "--help")
+                self.assertEqual(status, 0, verb)
+                self.assertIn(f"usage: python3 -B lab {verb}", text)
+
+    def test_unknown(self):
+        """A word that a verb does not know, and a number that is none."""
+        self.assertEqual(self.told("bench", "--round", "1")[1], 2)
+        self.assertIn("invalid int", self.told("torture", "--seed", "x")[0])
+        self.assertIn("no kernel", self.told("kernel", "nonsense")[0])
+
+    def test_make(self):
+        """The Makefile gives verbs only options that they have."""
+        lines = re.findall(r"(?m)^\t@\$\(LAB\) (.*)$", (common.ROOT / "Makefile").read_text())
+        for line in lines:
+            verb, *words = re.sub(r"\$\(.*", "", line).split()
+            told, _ = self.told(verb, *(words if verb == "tree" else ()), "--help")
+            wanted = [word for word in words if word.startswith("-")]
+            for some in re.findall(r"\$\(call (?:options|flags),([A-Z ]+)\)", line):
+                wanted += [f"--{name.lower()}" for name in some.split()]
+            for word in wanted:
+                self.assertIn(word, told, line)
+        self.assertGreater(len(lines), 30)
 
 
 class Reading(unittest.TestCase):

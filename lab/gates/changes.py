@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """cake's and tbf's options at random under load: afterwards the rate must be right.
 
-Usage: changes.py [SEED=n] [SEEDS=n] [OPS=n] [KERNEL=name or folder]
-
 A seed is a boot in virtual time. It chooses how many queues hop0 (lab/load/hop.py) has and
 what is on them: a cake_mq, or below mq or mqprio cakes, tbfs, or both in turn. While all
 queues have traffic, OPS changes are made: options of cake and tbf, groups joined and
@@ -15,8 +13,6 @@ A line is of tc or ip, "sleep SECONDS", or "inner QUEUE WORDS", which replaces t
 qdisc of the tbf of a queue; several are divided by "; ". Changes may be refused; that is
 counted, not judged. The first seed that fails is shrunk: changes are left out, a boot
 each, as long as it still fails. The last line is 'N passed, N failed', one per seed.
-SEED: the first (1). SEEDS: how many (20). OPS: 40. KERNEL: as lab/tree/kernel.py calls it
-(patched), or a folder that has the kernel and hop.ko.
 """
 
 import json
@@ -30,7 +26,7 @@ from guest.boot import boot_script
 from load.hop import NAME, Hop
 from load.scenarios import EF, built, deviation, jain, paced
 from load.traffic import PARENTS, command, tc
-from tree.common import Die, arguments, guard, numbers, say, shrunk
+from tree.common import Die, command_line, say, shrunk
 
 SETTLE = 0.1  # s, before the rate is measured
 MEASURED = 8e6  # bytes that each group sends then
@@ -338,13 +334,17 @@ def judge(kernel, seed, count, shrinking):
     return False
 
 
-def main():
+def main(argv):
     """Run the seeds; shrink the first that fails."""
-    words, settings = arguments(sys.argv[1:])
-    if words or set(settings) - {"SEED", "SEEDS", "OPS", "KERNEL"}:
-        raise Die("usage: changes.py [SEED=n] [SEEDS=n] [OPS=n] [KERNEL=name or folder]")
-    first, number, count = numbers(settings, SEED=1, SEEDS=20, OPS=40)
-    kernel = built(settings.get("KERNEL", "patched"))
+    parser = command_line("changes", __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first (1)")
+    parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
+    parser.add_argument("--ops", type=int, default=40, help="changes of a seed (40)")
+    parser.add_argument("--kernel", default="patched", help="as lab/tree/kernel.py calls it "
+                        "(patched), or a folder that has the kernel and hop.ko")
+    args = parser.parse_args(argv)
+    first, number, count = args.seed, args.seeds, args.ops
+    kernel = built(args.kernel)
     say(f"{number} seeds of {count} changes under load, in virtual time (about "
         f"{2 * number} s)")
     failed = 0
@@ -352,7 +352,3 @@ def main():
         failed += not judge(kernel, seed, count, shrinking=not failed)
     print(f"{number - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
-usage: check.py [--fast | table]
-
 --fast leaves out what needs more packages than the lab does, and the other
-compilers, and writes nothing. table puts the table of the last whole run, which is
+compilers, and writes nothing. --table puts the table of the last whole run, which is
 in results/check.json and check.txt, into results/tests.md. The columns are made in
 lab/gates/check_patches.py, the lines below them in lab/gates/check_series.py. No Debian suite has
 smatch, so there is no column for it.
@@ -12,10 +10,9 @@ smatch, so there is no column for it.
 
 import json
 import re
-import sys
 from pathlib import Path
 
-from tree.common import ROOT, Die, guard, say
+from tree.common import ROOT, Die, command_line, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -76,12 +73,16 @@ def update_report():
     REPORT.write_text(text)
 
 
-def main():
+def main(argv):
     """Check everything, print the table; Die names the first complaint."""
-    if "table" in sys.argv[1:]:
+    parser = command_line("check", __doc__)
+    parser.add_argument("--fast", action="store_true", help="with this compiler and packages")
+    parser.add_argument("--table", action="store_true", help="only put the table into the page")
+    args = parser.parse_args(argv)
+    if args.table:
         update_report()
         return
-    fast = "--fast" in sys.argv[1:]
+    fast = args.fast
     tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}
@@ -104,7 +105,3 @@ def main():
     print(f"\n{text}", end="")
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")
-
-
-if __name__ == "__main__":
-    guard(main)

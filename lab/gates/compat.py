@@ -6,7 +6,7 @@ runs a table of commands that it knows, with a little traffic between them, and 
 each one this keeps its exit code and output, what tc shows of qdiscs and classes, as
 text and as JSON, and the kernel's own bytes of each configuration. The patched kernel
 must give all of that byte for byte as the unpatched one; what that gave is kept in
-results/compat-base.json, and --base measures it again.
+results/compat-base.json, and BASE=1 measures it again.
 """
 
 import difflib
@@ -17,12 +17,11 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import time
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import BUILD, IPROUTE2, JOBS, ROOT, Die, guard, run, say
+from tree.common import BUILD, IPROUTE2, JOBS, ROOT, Die, command_line, run, say
 from tree.kernel import STOCK_SPLAT, build
 
 RECORD = ROOT / "results" / "compat-base.json"
@@ -379,10 +378,13 @@ def diff(command, want, got):
                       *([f"[{more} more lines]"] if more > 0 else [])])
 
 
-def main():
+def main(argv):
     """Measure what is missing, compare, fail on a difference."""
+    parser = command_line("compat", __doc__)
+    parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
+    args = parser.parse_args(argv)
     unpatched_tc()
-    if "--base" in sys.argv[1:] or not RECORD.exists():
+    if args.base or not RECORD.exists():
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
         RECORD.parent.mkdir(exist_ok=True)
@@ -404,7 +406,3 @@ def main():
     if bad:
         raise Die(f"{len(bad)} old commands show something else on the patched kernel: see "
                   "build/guest/compat/progress")
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -14,12 +14,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 
 from guest import boot
 from tree import kernel
-from tree.common import BUILD, ROOT, Die, git, guard, say, verdict
+from tree.common import BUILD, ROOT, Die, command_line, git, say, verdict
 
 from gates import compat, tdc
 from gates.kunit import run_suites
@@ -210,13 +209,17 @@ def judge(figures, known):
     return len(missed) + len(known.keys() - missed.keys()) + 1, failed
 
 
-def main():
+def main(argv):
     """Measure, store, print and judge."""
+    parser = command_line("coverage", __doc__)
+    parser.add_argument("--again", action="store_true", help="judge the counts of the last run")
+    parser.add_argument("--table", action="store_true", help="only print the recorded table")
+    args = parser.parse_args(argv)
     known = explanations()
-    if "--table" in sys.argv[1:]:
+    if args.table:
         print("\n".join(table(json.loads(RESULTS.read_text())["files"], known)))
         return
-    if "--again" not in sys.argv[1:]:
+    if not args.again:
         say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
         measure()
     figures = collect()
@@ -227,7 +230,3 @@ def main():
     print("\n".join(["", *table(figures, known)]))
     checks, failed = judge(figures, known)
     verdict(checks - len(failed), failed)
-
-
-if __name__ == "__main__":
-    guard(main)

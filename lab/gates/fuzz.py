@@ -1,29 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """make fuzz: the rate group's C file, unchanged, in user space under random scenarios.
 
-Usage: fuzz.py [KEY=value...]; the same may stand in the environment.
-
-SEEDS=n     how many scenarios (20000), each made from its number
-SEED=n      the first of them (1)
-TIME=s      go on for so long instead
-FAMILY=name only this kind of scenario; the names are in lab/gates/fuzz/families.c
-V=1         how near each kind of scenario comes to its bounds; with SEEDS=1: show what
-            happens in that one, made small if it fails
-SAN=1       with the address and undefined behaviour sanitizers; SAN=thread: threads only,
-            with the thread sanitizer
-THREADS=n   runs in which threads move the tail (40)
-FAULTS=1    instead, plant those of lab/gates/fuzz/faults.txt, one at a time: each must make one
-            of the first FAULTY scenarios fail
-SRC=file    another sch_rate_group.c; INC=folder: where net/sch_rate_group.h is
-
 lab/gates/fuzz holds the simulator: members that send as cake and tbf do, in virtual time. It
 checks the bounds that the comment in the C file states, over all windows, shares, waits,
 and what the tail is moved by. A scenario that fails is made as small as it gets and
-printed; its number repeats it. The last line counts scenarios.
+printed; its number repeats it. The last line counts scenarios. V=1 in the environment
+shows how near each kind of scenario comes to its bounds; with --seeds 1, what happens in
+that one, made small if it fails.
 """
 
 import collections
-import os
 import re
 import signal
 import subprocess
@@ -32,11 +18,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, arguments, guard, run, say, verdict
+from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, command_line, run, say, verdict
 from tree.mutate import read_list
 
 HERE = ROOT / "lab/gates/fuzz"
 OUT = BUILD / "fuzz"
+SEEDS = 20000  # scenarios
 CHUNK = 500  # scenarios of a process
 FAULTS = HERE / "faults.txt"
 REST = OUT / "rest.o"  # the simulator, when a fault is in the C file
@@ -52,20 +39,26 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-sign-compare",
 FINDING = re.compile(r"FAIL seed (\d+)(?: (\w+): (\D+?) -?\d)?")
 
 
-def settings(argv):
-    """What the command line says, or else the environment."""
-    words, given = arguments(argv)
-    known = ("SEEDS", "SEED", "TIME", "FAMILY", "SAN", "THREADS", "FAULTS", "SRC", "INC", "V")
-    unknown = words + [key for key in given if key not in known]
-    if unknown:
-        raise Die(f"{unknown[0]} is not known here; known are {', '.join(known)}")
-    chosen = {key: given.get(key) or os.environ.get(key, "") for key in known}
-    for key in ("SEEDS", "SEED", "TIME", "THREADS"):
-        if chosen[key] and not chosen[key].isdigit():
-            raise Die(f"{key}={chosen[key]} is not a whole number; correct it")
-    if chosen["SAN"] not in SANITIZERS:
-        raise Die(f"SAN={chosen['SAN']} is not known; use 1 or thread")
-    return chosen
+def arguments(argv):
+    """What the command line says."""
+    parser = command_line("fuzz", __doc__)
+    add = parser.add_argument
+    add("--seed", type=int, default=1, help="the first scenario (1), made from its number")
+    add("--seeds", type=int, help=f"how many ({SEEDS})")
+    add("--time", type=int, metavar="S", help="go on for so many seconds instead")
+    add("--family", default="-", metavar="NAME",
+        help="only this kind of scenario; the names are in lab/gates/fuzz/families.c")
+    add("--threads", type=int, default=40, metavar="N",
+        help="runs in which threads move the tail (40)")
+    add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
+        "behaviour sanitizers; thread: threads only, with the thread sanitizer")
+    add("--faults", action="store_true", help="plant those of lab/gates/fuzz/faults.txt, one at "
+        f"a time: each must make one of the first {FAULTY} scenarios fail")
+    add("--src", type=Path, default=ROOT / "net/sched/sch_rate_group.c", metavar="FILE",
+        help="another sch_rate_group.c")
+    add("--inc", type=Path, default=ROOT / "include", metavar="FOLDER",
+        help="where net/sch_rate_group.h is")
+    return parser.parse_args(argv)
 
 
 def shims(sources):
@@ -107,7 +100,7 @@ def ask(program, *args):
                else f"status {done.returncode}")
         print("\n".join(lines[-40:]))
         raise Die(f"the fuzzer ended with {how} in '{' '.join(map(str, args))}' (what it said "
-                  "is above); SAN=1 may tell more")
+                  "is above); --san 1 may tell more")
     return lines
 
 
@@ -160,24 +153,22 @@ def faults(files):
     verdict(len(listed) - len(failed), failed)
 
 
-def rounds(chosen):
+def rounds(args):
     """(first seed, how many) of one chunk after the other."""
-    seed = int(chosen["SEED"] or 1)
-    left = int(chosen["SEEDS"] or 20000)
-    end = time.time() + int(chosen["TIME"] or 0)
-    while (time.time() < end) if chosen["TIME"] else left > 0:
-        count = CHUNK if chosen["TIME"] else min(CHUNK, left)
+    seed, left = args.seed, args.seeds or SEEDS
+    end = time.time() + (args.time or 0)
+    while (time.time() < end) if args.time else left > 0:
+        count = CHUNK if args.time else min(CHUNK, left)
         yield seed, count
         seed, left = seed + count, left - count
 
 
-def scenarios(program, chosen):
+def scenarios(program, args):
     """Run them on all CPUs; yields the lines of each chunk."""
-    family = chosen["FAMILY"] or "-"
     with ThreadPoolExecutor(JOBS) as pool:
         jobs = collections.deque()
-        for seed, count in rounds(chosen):
-            jobs.append(pool.submit(ask, program, seed, count, 1, family))
+        for seed, count in rounds(args):
+            jobs.append(pool.submit(ask, program, seed, count, 1, args.family))
             if len(jobs) >= 2 * JOBS:
                 yield jobs.popleft().result()
         for job in jobs:
@@ -228,36 +219,30 @@ class Findings:
                           in self.nearest[name].most_common()))
 
 
-def main():
+def main(argv):
     """Build, run, print."""
-    chosen = settings(sys.argv[1:])
-    source = Path(chosen["SRC"] or ROOT / "net/sched/sch_rate_group.c")
-    header = Path(chosen["INC"] or ROOT / "include") / "net/sch_rate_group.h"
+    args = arguments(argv)
+    source, header = args.src, args.inc / "net/sch_rate_group.h"
     for path in (source, header):
         if not path.exists():
-            raise Die(f"{path} does not exist; SRC= names the C file, INC= the folder that "
+            raise Die(f"{path} does not exist; --src names the C file, --inc the folder that "
                       "has net/sch_rate_group.h")
-    program = build(source, header, chosen["SAN"])
-    if chosen["FAULTS"]:
+    program = build(source, header, args.san)
+    if args.faults:
         if first_finding(program):
             raise Die("there are findings without a fault, so none would prove anything: run "
-                      "this without FAULTS")
+                      "this without --faults")
         faults(dict(zip(FILES, (source, header), strict=True)))
-    if chosen["SEEDS"] == "1" and (VERBOSE or chosen["V"]):
-        sys.exit(subprocess.call([program, "trace", chosen["SEED"] or "1",
-                                  chosen["FAMILY"] or "-"]))
+    if args.seeds == 1 and VERBOSE:
+        sys.exit(subprocess.call([program, "trace", str(args.seed), args.family]))
     findings = Findings()
-    if chosen["SAN"] != "thread":
-        say("running scenarios" + ("" if chosen["TIME"] or chosen["SEEDS"] else " (about 10 s)"))
-        for lines in scenarios(program, chosen):
+    if args.san != "thread":
+        say("running scenarios" + ("" if args.time or args.seeds else " (about 10 s)"))
+        for lines in scenarios(program, args):
             findings.add(lines)
-    if not chosen["FAMILY"]:
-        findings.add(ask(program, "threads", chosen["SEED"] or 1, chosen["THREADS"] or 40))
+    if args.family == "-":
+        findings.add(ask(program, "threads", args.seed, args.threads))
     say(f"{findings.packets} packets sent")
     findings.show()
     print(f"{findings.passed} passed, {findings.failed} failed")
     sys.exit(bool(findings.failed))
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """make gauntlet: the series on four CPUs, in kernels that look for mistakes.
 
-Usage: gauntlet.py [ON=kasan|kcsan] [JOBS=KUnit,tdc,...] [OPS=n] [ROUNDS=n] [BASE=1]
-       gauntlet.py ON=kasan JOBS=torture REPLAY=file
-
 Two x86_64 kernels in QEMU: kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak and
 failslab; kcsan has KCSAN, strict. Each does
 
     KUnit       both suites
     tdc         the base's suites for what the series change, theirs, and the lab's
-    torture     OPS operations of torture.py (5,000), in seeds of PART
-    crowd       four CPUs send through a group while ROUNDS times its options change,
+    torture     operations of lab torture, in seeds of PART
+    crowd       four CPUs send through a group while its options change many times,
                 its members come and go, and all of it is dumped
     control     of kcsan: the same with a race planted, which has to be found
 
@@ -18,9 +15,9 @@ A splat, leak, hang or failed case in any of them is a failure. So is a data rac
 an access in a line of the series: what was read or written there is neither marked
 nor under a lock. Other races are in code that the series leaves alone; their pairs of
 functions go to results/gauntlet.json, beside whether the unpatched kernel showed the
-same in a crowd of its own (results/gauntlet-base.json, which BASE=1 writes).
+same in a crowd of its own (results/gauntlet-base.json, which --base measures).
 
-All of it takes some two hours. A job that ran with its own OPS and ROUNDS replaces its
+All of it takes some two hours. A job that ran with the usual --ops and --rounds replaces its
 row in results/gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
@@ -31,7 +28,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,7 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from guest.boot import run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
-from tree.common import BUILD, ROOT, Die, arguments, git, guard, say, verdict
+from tree.common import BUILD, ROOT, Die, command_line, git, say, verdict
 
 from gates import tdc, torture
 from gates.coverage import added
@@ -49,7 +45,9 @@ RESULTS = ROOT / "results" / "gauntlet.json"
 BASE = ROOT / "results" / "gauntlet-base.json"
 CPUS = 4
 MACHINE = {"cpus": CPUS, "mem": "3G"}
+OPS = 5000  # operations of torture
 PART = 1000  # operations of a seed
+ROUNDS = 10  # of a crowd
 QUEUES = 8
 RATES = (20e6, 1e9, 100e3)  # bit/s
 CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared")
@@ -289,12 +287,12 @@ def suites(job, _):
         job.failed += bad
 
 
-def operations(job, settings):
-    """Seeds of torture.py, or the file of REPLAY."""
-    count = int(settings.get("OPS", 5000))
+def operations(job, args):
+    """Seeds of lab torture, or the file to replay."""
+    count = args.ops
     some = {f"seed {seed}": torture.Plan(seed).lines(min(PART, count))
             for seed in range(1, -(-count // PART) + 1)}
-    if file := settings.get("REPLAY"):
+    if file := args.replay:
         some = {file: torture.replayed(file)}
     for name, lines in some.items():
         start = time.monotonic()
@@ -310,13 +308,13 @@ def operations(job, settings):
         job.passed += len(lines)
 
 
-def crowd(job, settings, planted=False):
+def crowd(job, args, planted=False):
     """Four CPUs send while a group changes."""
     base = kernel.KERNELS[job.which].tree == "linux-base"
     rows, guest = run_script(
         job.folder(), job.name("crowd"), "gates.gauntlet",
         {"crowds": CROWDS[1:2] if planted else CROWDS, "shared": not base,
-         "rounds": int(settings.get("ROUNDS", 10))},
+         "rounds": args.rounds},
         params=("sch_rate_group.race=1",) if planted else (), timeout=3600, **MACHINE)
     job.look(guest)
     for row in rows:
@@ -326,9 +324,9 @@ def crowd(job, settings, planted=False):
         job.passed += 1
 
 
-def control(job, settings):
+def control(job, args):
     """A race of the series' own that must be found: what else was not is worth that."""
-    crowd(job, settings, planted=True)
+    crowd(job, args, planted=True)
     found, _ = sorted_races(job.which, job.races)
     job.races = []
     if not any("rate_group" in race for race in found):
@@ -340,11 +338,11 @@ WORK = {"KUnit": kunit, "tdc": suites, "torture": operations, "crowd": crowd,
 KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(WORK)}
 
 
-def measure_base(settings):
+def measure_base(args):
     """What the unpatched kernel shows in crowds: results/gauntlet-base.json."""
     kernel.build("kcsan-base")
     job = Job("kcsan-base")
-    crowd(job, settings)
+    crowd(job, args)
     _, others = sorted_races("kcsan-base", job.races)
     if job.failed:
         raise Die(job.failed[0])
@@ -402,19 +400,24 @@ def overview():
               for pair, times in sorted(others.items()))]
 
 
-def main():
+def main(argv):
     """Build, run, print, judge; a whole run is stored."""
-    words, settings = arguments(sys.argv[1:])
-    unknown = set(settings) - {"ON", "JOBS", "OPS", "ROUNDS", "BASE", "REPLAY"}
-    if words or unknown:
-        raise Die("usage: gauntlet.py [ON=kasan|kcsan] [JOBS=KUnit,tdc] [OPS=n] "
-                  "[ROUNDS=n] [BASE=1] [REPLAY=file]")
-    if "BASE" in settings:
-        measure_base(settings)
-    chosen = [settings["ON"]] if "ON" in settings else list(KERNELS)
-    wanted = settings.get("JOBS", ",".join(WORK)).split(",")
-    if set(wanted) - set(WORK) or set(chosen) - set(KERNELS):
-        raise Die(f"ON is one of {', '.join(KERNELS)}; JOBS are of {', '.join(WORK)}")
+    parser = command_line("gauntlet", __doc__)
+    parser.add_argument("--on", choices=KERNELS, help="only this kernel")
+    parser.add_argument("--jobs", default=",".join(WORK), help=f"of {', '.join(WORK)} (all)")
+    parser.add_argument("--ops", type=int, default=OPS, help=f"of torture ({OPS})")
+    parser.add_argument("--rounds", type=int, default=ROUNDS,
+                        help=f"changes in a crowd ({ROUNDS})")
+    parser.add_argument("--base", action="store_true", help="first, the base's races")
+    parser.add_argument("--replay", metavar="FILE", help="operations of torture")
+    args = parser.parse_args(argv)
+    wanted = args.jobs.split(",")
+    if set(wanted) - set(WORK):
+        parser.error(f"jobs are of {', '.join(WORK)}")
+    if args.base:
+        measure_base(args)
+    chosen = [args.on] if args.on else list(KERNELS)
+    usual = (args.ops, args.rounds, args.replay) == (OPS, ROUNDS, None)
     rows, failed = [], []
     for which in chosen:
         kernel.build(which)
@@ -425,7 +428,7 @@ def main():
             job, start = Job(which), time.monotonic()
             row = {"kernel": which, "job": name, "sources": sources()}
             try:
-                WORK[name](job, settings)
+                WORK[name](job, args)
             except Die as error:  # the other jobs are as much worth knowing
                 job.failed.append(str(error))
             if job.race:
@@ -438,11 +441,7 @@ def main():
             rows.append(row)
             failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
             print(told(row), flush=True)
-            if not settings.keys() & {"OPS", "ROUNDS", "REPLAY"}:
+            if usual:
                 store(row)
     print("\n".join(["", *(overview() if RESULTS.exists() else ()), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from guest.boot import boot, splats
-from tree.common import BUILD, ROOT, Die, guard, say
+from tree.common import BUILD, ROOT, Die, command_line, say
 from tree.kernel import image
 
 SUITES = "qdisc_shared and rate_group"
@@ -25,8 +25,9 @@ def run_suites(kernel, name, params=(), **more):
     return (sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found), guest)
 
 
-def main():
+def main(argv):
     """Boot, parse, judge the log; writes results/kunit.json."""
+    command_line("kunit", __doc__).parse_args(argv)
     out = BUILD / "um"
     tool = BUILD / "linux/tools/testing/kunit/kunit.py"
     say("running the KUnit suite (about 5 s)")
@@ -53,7 +54,3 @@ def main():
     if done.returncode or not ran:
         raise Die(f"the KUnit suite failed: see {out}/test.log")
     print(f"{passed} passed, {ran - passed} failed")
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -1,22 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """make ladder: every series passes with only those before it.
 
-usage: ladder.py [series ...]
-       ladder.py size
-
 For the end of each series, or of those named by folder or number: its tree and its UML
 kernel in build/ladder/<folder>, all KUnit suites that it has, and of tc-testing the suites
 that the series so far touch and the base's for the qdiscs that they change.
 
-size: a table of how long each series is; nothing is built.
+--size: a table of how long each series is; nothing is built.
 """
 
 import collections
-import sys
 import time
 
 from tree import kernel
-from tree.common import KERNEL, Die, guard, say, verdict
+from tree.common import KERNEL, Die, command_line, say, verdict
 
 from gates import kunit, tdc
 
@@ -108,19 +104,19 @@ def print_sizes():
     print(f"{'all':<20}" + "".join(f"{total[head]:>9}" for head in heads))
 
 
-def main():
+def main(argv):
     """Climb, print the table, judge; or tell the sizes."""
-    if sys.argv[1:] == ["size"]:
+    parser = command_line("ladder", __doc__)
+    parser.add_argument("series", nargs="*", help="folders or numbers (all)")
+    parser.add_argument("--size", action="store_true")
+    args = parser.parse_args(argv)
+    if args.size:
         print_sizes()
         return
-    rungs = climb(sys.argv[1:])
+    rungs = climb(args.series)
     print("\n" + HEAD)
     for one in rungs:
         print(f"{one.series:<20}{one.patches:>8}{one.kunit:>7}{one.tdc:>6}"
               f"{len(one.failed):>8}{one.seconds:>6}")
     verdict(sum(one.kunit + one.tdc for one in rungs),
             [sentence for one in rungs for sentence in one.failed])
-
-
-if __name__ == "__main__":
-    guard(main)

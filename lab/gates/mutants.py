@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """make mutants: break the series in listed ways; their KUnit suites must notice each.
 
-Usage: mutants.py [TREE=folder] [number...]
-
 All mutations of lab/gates/mutants.txt are compiled into one kernel, which the boot
 argument shared_mutant=N turns into mutant N. It is built from a copy of the tree
 (default build/linux), with the suite's own .kunitconfig. A mutant is caught when
@@ -18,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import splats
-from tree.common import BUILD, JOBS, ROOT, Die, arguments, guard, kernel_env, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, command_line, kernel_env, run, say
 from tree.mutate import mutated, read_list
 
 LIST = ROOT / "lab/gates/mutants.txt"
@@ -116,12 +114,15 @@ def judge(entry):
     return {**entry, "caught_by": how, "cases": failed}
 
 
-def main():
+def main(argv):
     """Make, build, boot each, count."""
-    words, settings = arguments(sys.argv[1:])
+    parser = command_line("mutants", __doc__)
+    parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")
+    parser.add_argument("--tree", type=Path, default=BUILD / "linux", metavar="FOLDER")
+    args = parser.parse_args(argv)
     entries = read_list(LIST)
-    chosen = [e for e in entries if not words or str(e["number"]) in words]
-    make_tree(Path(settings.get("TREE") or BUILD / "linux").resolve(), entries)
+    chosen = [e for e in entries if not args.number or e["number"] in args.number]
+    make_tree(args.tree.resolve(), entries)
     build()
     passed = 0
     for file in ("net/sched/sch_rate_group.c", "net/sched/sch_generic-shared.c"):
@@ -145,7 +146,3 @@ def main():
     caught = sum(bool(result["caught_by"]) for result in results)
     print(f"{caught} passed, {len(results) - caught} failed")
     sys.exit(caught != len(results))
-
-
-if __name__ == "__main__":
-    guard(main)

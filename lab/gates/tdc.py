@@ -9,10 +9,9 @@ lab/gates/cases/*.json: cases of the same form, too many for a series.
 
 import json
 import re
-import sys
 
 from guest.boot import boot
-from tree.common import BUILD, ROOT, Die, guard, say
+from tree.common import BUILD, ROOT, Die, command_line, say
 from tree.kernel import STOCK_SPLAT, build, image
 
 # What the series change: suite of the base, object that it tests.
@@ -140,9 +139,12 @@ def owners(got, base):
     return {"the base": old, "the series": len(cases) - old - lab, "the lab": lab}
 
 
-def main():
+def main(argv):
     """Measure what is missing, print the table, fail on a regression."""
-    if "--base" in sys.argv[1:] or not RECORD.exists():
+    parser = command_line("tdc", __doc__)
+    parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
+    args = parser.parse_args(argv)
+    if args.base or not RECORD.exists():
         build("base")
         say("tc-testing on the unpatched kernel (about 60 s)")
         base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
@@ -175,7 +177,3 @@ def main():
           + (f", {skipped} skipped as on the base" if skipped else ""))
     if bad:
         raise Die(f"{len(bad)} tc-testing cases regressed: see build/guest/tdc/tap")
-
-
-if __name__ == "__main__":
-    guard(main)

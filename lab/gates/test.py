@@ -12,20 +12,20 @@ import subprocess
 import sys
 import time
 
-from tree.common import ROOT, record_time
+from tree.common import ROOT, command_line, record_time
 
 PY = [sys.executable, "-B"]
 LAB = ROOT / "lab"
 GATES = (
     ("set-up", ("setup",)),
-    ("series applies", ("tree", "tree")),
+    ("series applies", ("tree", "apply")),
     ("copies in step", ("tree", "check-copies")),
     ("tc builds", ("setup", "iproute2")),
     ("kernel builds", ("kernel", "patched")),
     ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit",)),
     ("fuzz", ("fuzz",)),
-    ("fuzz finds faults", ("fuzz", "FAULTS=1")),
+    ("fuzz finds faults", ("fuzz", "--faults")),
     ("tdc", ("tdc",)),
     ("YNL", ("ynl",)),
     ("compat", ("compat",)),
@@ -33,7 +33,7 @@ GATES = (
     ("torture", ("torture",)),
     ("demo", ("demo",)),
     ("changes", ("changes",)),
-    ("figures", ("figures", "check")),
+    ("figures", ("figures", "--check")),
     ("mutants", ("mutants",)),
     ("patches", ("check", "--fast")),
 )
@@ -66,8 +66,9 @@ def run_gate(name, command):
     return passed, failed, skipped
 
 
-def main():
+def main(argv):
     """Run all gates; a gate that others stand on ends the run if it fails."""
+    command_line("test", __doc__).parse_args(argv)
     total = [0, 0, 0]
     seconds = {}
     stopped = ""
@@ -90,7 +91,3 @@ def main():
     print(f"{total[0]} passed, {total[1]} failed"
           + (f", {total[2]} skipped" if total[2] else ""))
     sys.exit(1 if total[1] else 0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Trees of qdiscs in random order, under traffic: nothing may break, hang or leak.
 
-Usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [KERNEL=folder] [REPLAY=file]
-       torture.py FAULTS=1 [SEED=n] [SEEDS=n] [OPS=n]
-
 Each seed is a boot of the debug kernel (KASAN, lockdep, RCU and object checks;
-poisoned and tracked slabs) under virtual time. The guest carries out OPS operations
+poisoned and tracked slabs) under virtual time. The guest carries out operations
 that follow from the seed, while pktgen sends to all queues of all devices (with several
 CPUs, as in make gauntlet: packet sockets, and time is real): lines of tc, ip, ethtool,
 rmmod, and the few words of Operator, among them
@@ -28,10 +25,9 @@ Operations may be refused; that is counted, not judged. Judged are
   count, so that what is allocated once and kept does not count.
 
 A seed that fails is shrunk: parts are left out, a boot each, as long as it still
-fails. REPLAY=build/guest/torture/failing.txt runs what is left. FAULTS plants those
+fails. --replay build/guest/torture/failing.txt runs what is left. --faults plants those
 of lab/tree/faults.txt instead, one after the other: each has to make a seed fail. The last
-line is 'N passed, N failed', one per seed or fault. SEED: the first (1). SEEDS: how
-many (4). OPS: 500. LONG: 20 seeds of 5,000, for results/torture.json.
+line is 'N passed, N failed', one per seed or fault.
 """
 
 import collections
@@ -51,7 +47,7 @@ from pathlib import Path
 
 from guest.boot import run_script, splats
 from load.traffic import pktgen, random_stream
-from tree.common import BUILD, ROOT, Die, arguments, guard, numbers, say, shrunk
+from tree.common import BUILD, ROOT, command_line, say, shrunk
 from tree.kernel import FAULTS, build, emulated, image
 from tree.mutate import read_list
 
@@ -1050,22 +1046,26 @@ def find(fault, seeds, count):
     return False
 
 
-def main():
-    """Run the seeds, with each of the faults if asked for, or the file of REPLAY."""
-    words, settings = arguments(sys.argv[1:])
-    unknown = set(settings) - {"SEED", "SEEDS", "OPS", "LONG", "KERNEL", "REPLAY",
-                              "FAULTS"}
-    if words or unknown:
-        raise Die("usage: torture.py [SEED=n] [SEEDS=n] [OPS=n] [LONG=1] [FAULTS=1] "
-                  "[KERNEL=folder] [REPLAY=file]")
-    kernel, long = settings.get("KERNEL", "um-debug"), "LONG" in settings
-    first, number, count = numbers(settings, SEED=1, SEEDS=20 if long else 4,
-                                   OPS=5000 if long else 500)
-    seeds = range(first, first + number)
-    if "REPLAY" in settings:
-        results = [judge(kernel, settings["REPLAY"], replayed(settings["REPLAY"]),
-                         shrinking=False)]
-    elif "FAULTS" in settings:
+def main(argv):
+    """Run the seeds, with each of the faults if asked for, or the file to replay."""
+    parser = command_line("torture", __doc__)
+    parser.add_argument("--seed", type=int, default=1, help="the first (1)")
+    parser.add_argument("--seeds", type=int, help="how many (4)")
+    parser.add_argument("--ops", type=int, help="operations of a seed (500)")
+    parser.add_argument("--long", action="store_true",
+                        help="20 seeds of 5,000, for results/torture.json")
+    parser.add_argument("--faults", action="store_true", help="plant faults, to be found")
+    parser.add_argument("--replay", metavar="FILE", help="run these operations instead")
+    parser.add_argument("--kernel", default="um-debug", metavar="FOLDER",
+                        help="in build/ (um-debug)")
+    args = parser.parse_args(argv)
+    kernel = args.kernel
+    number = args.seeds or (20 if args.long else 4)
+    count = args.ops or (5000 if args.long else 500)
+    seeds = range(args.seed, args.seed + number)
+    if args.replay:
+        results = [judge(kernel, args.replay, replayed(args.replay), shrinking=False)]
+    elif args.faults:
         build("faults")
         faults = read_list(FAULTS)
         say(f"{len(faults)} faults, up to {number} seeds of {count} operations for each")
@@ -1073,12 +1073,8 @@ def main():
     else:
         say(f"{number} seeds of {count} operations on trees of qdiscs")
         results = [judge(kernel, f"seed {seed}", Plan(seed).lines(count)) for seed in seeds]
-        if long and all(results):
+        if args.long and all(results):
             record(seeds, count, results)
     failed = sum(not result for result in results)
     print(f"{len(results) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from guest.boot import boot_script
-from tree.common import BUILD, Die, guard, say
+from tree.common import BUILD, Die, command_line, say
 
 TREE = BUILD / "linux"
 PYTHON = BUILD / "venv/bin/python"
@@ -245,10 +245,11 @@ def guest(_):
 
 # ------------------------------------------------------------ host side
 
-def main():
+def main(argv):
     """Validate the description, boot, print a line a check; fail if one failed."""
+    command_line("ynl", __doc__).parse_args(argv)
     if not os.access(PYTHON, os.X_OK):
-        raise Die(f"there is no {PYTHON}: run 'lab/tree/setup.py venv'")
+        raise Die(f"there is no {PYTHON}: run 'python3 -B lab setup venv'")
     passed = failed = 0
 
     def show(check):
@@ -264,7 +265,3 @@ def main():
     boot_script("um", "ynl", "gates.ynl", {}, on_row=show, timeout=300)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 
-from tree.common import BUILD, ROOT, Die, run, say
+from tree.common import BUILD, ROOT, Die, command_line, run, say
 from tree.kernel import emulated, image
 
 # What a kernel prints when something is wrong.
@@ -287,10 +287,10 @@ def _number(path):
     return int(text) if text.isdigit() else None
 
 
-def main():
-    """Inside a guest: the arguments are those of guest_main()."""
-    guest_main(*sys.argv[1:])
-
-
-if __name__ == "__main__":
-    main()
+def main(argv):
+    """lab inside: what run_script() runs in the guest."""
+    parser = command_line("inside", "Run by the lab in a guest: guest(SPEC) of a module.")
+    parser.add_argument("module", help="like load.scenarios")
+    parser.add_argument("spec", help="JSON")
+    args = parser.parse_args(argv)
+    guest_main(args.module, args.spec)

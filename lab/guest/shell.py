@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """make shell: an interactive shell inside the patched kernel."""
 
-from tree.common import BUILD, guard
+from tree.common import BUILD, command_line
 
 from guest.boot import boot
 
@@ -24,10 +24,7 @@ PS1='patched# ' setsid -c sh -i
 """
 
 
-def main():
+def main(argv):
     """Boot with the terminal as console."""
+    command_line("shell", __doc__).parse_args(argv)
     boot(BUILD / "um/linux", "shell", BANNER, interactive=True)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from guest.boot import boot_script
 from tree import kernel
-from tree.common import KERNEL, ROOT, Die, guard, record_time, say
+from tree.common import KERNEL, ROOT, Die, command_line, record_time, say
 
 from load import tcp
 from load.hop import NAME, Hop
@@ -963,9 +963,11 @@ def main():
     record_time("demo")
 
 
-if __name__ == "__main__":
-    if sys.argv[1:2] == ["raw"]:  # raw KERNEL|FOLDER [PATTERN ...]: some figures
-        guard(lambda: measure(sys.argv[2], sys.argv[3:], lambda name, row, s: print(
-            f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True)))
-    else:
-        guard(main)
+def raw(argv):
+    """lab scenarios: some figures of a kernel, as they come; nothing is stored."""
+    parser = command_line("scenarios", __doc__)
+    parser.add_argument("kernel", help="its name, or a folder that has it and hop.ko")
+    parser.add_argument("pattern", nargs="*", help="what a scenario's name contains (all)")
+    args = parser.parse_args(argv)
+    measure(args.kernel, args.pattern, lambda name, row, s: print(
+        f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True))

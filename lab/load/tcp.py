@@ -10,7 +10,7 @@ sees frames of 1514 bytes. lab/load/flows.c drives both ends.
 
 On the host, run() boots a kernel and measures a list of cases; echo(), lone()
 and priority() make cases. scenarios.tcp_cases() has those of the table, and
-"scenarios.py raw KERNEL echo lone cs5" measures just them.
+"lab scenarios KERNEL echo lone cs5" measures just them.
 
 Where code takes no time, what is measured is what the shaper does with time: no
 CPU cost is in it.

@@ -7,8 +7,8 @@ changes by half from one second to the next, so both kernels run at once, each o
 CPU of its own, and change places after each round; what counts is the ratio of runs
 that went on at the same time: the median of all, and the range. A large part of the time
 is the wake-ups, runs of the softirq that the qdiscs' timers raise: how many there are
-per packet is counted as well, and the same in every run. ROUNDS=n changes how many
-rounds there are (4). Writes results/bench.json.
+per packet is counted as well, and the same in every run. Writes
+results/bench.json.
 """
 
 import json
@@ -23,10 +23,10 @@ from load.hop import Hop
 from load.scenarios import EF, install
 from load.traffic import FRAME
 from tree import kernel
-from tree.common import ROOT, guard
+from tree.common import ROOT, command_line
 
 RESULTS = ROOT / "results" / "bench.json"
-ROUNDS = int(os.environ.get("ROUNDS", "4"))
+ROUNDS = 4
 RUNS = 5  # of a round
 CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, s)
     # load: bit/s in all, None: saturated. With options, in two tins.
@@ -75,7 +75,7 @@ def boot_on(cpu, which, hop, spec):
     return rows
 
 
-def per_packet(kernels, label):
+def per_packet(kernels, label, rounds):
     """The row of a case, per packet: {"ns", "wakeups"}: {kernel: median}; "ratios": of
     each pair of runs, in order.
 
@@ -85,7 +85,7 @@ def per_packet(kernels, label):
     spec = dict(zip(keys, CASES[label]))
     cpus = sorted(os.sched_getaffinity(0))
     rows = {which: [] for which in kernels}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         with ThreadPoolExecutor(len(kernels)) as pool:
             jobs = {which: pool.submit(boot_on, cpus[(place + number) % len(cpus)], which,
                                        hop, spec)
@@ -106,8 +106,11 @@ def told(label, row):
         label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
 
 
-def main():
+def main(argv):
     """Measure, print, write."""
+    parser = command_line("bench", __doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"({ROUNDS})")
+    args = parser.parse_args(argv)
     kernels = {}
     for which in ("bench-base", "bench-patched"):
         kernel.build(which)
@@ -117,14 +120,10 @@ def main():
           f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}"
           f"{'all':>6}")
     for label in CASES:
-        row = per_packet(kernels, label)
+        row = per_packet(kernels, label, args.rounds)
         rows.append({"case": label, **row})
         print(told(label, row), flush=True)
     RESULTS.write_text(json.dumps(
         {"what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
-         f"{ROUNDS * RUNS} runs; ratios: of two at the same time",
+         f"{args.rounds * RUNS} runs; ratios: of two at the same time",
          "rows": rows}, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    guard(main)

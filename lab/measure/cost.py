@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """make cost: instructions per packet, counted one by one, the unpatched kernel beside ours.
 
-Usage: cost.py [base] [patched] [CASE=name,...] [TREE=folder] [JOBS=n]
-
 QEMU's TCG executes one instruction a nanosecond (-icount), so a run is the same on
 every host, to the instruction, however busy that is; lab/measure/cost/turns.c sees to what is
 left to chance. Both kernels are minimal, with one CPU, the load generator lab/load/hop and
@@ -13,9 +11,9 @@ in both kernels.
 
 A row passes when patched / base is within its bound. Counts also have to be those
 stored in results/cost.json, within TOLERANCE, if they were made by the same compiler;
-with RECORD=1 in the environment a run of all writes them. CASE= (names of the table)
-or V=1 show by function where a difference is. TREE= is another patched tree, which is
-compared with the base only. A kernel that did not change is not run again.
+with RECORD=1 in the environment a run of all writes them. --case or V=1 show by function
+where a difference is. --tree is another patched tree, which is compared with the base
+only. A kernel that did not change is not run again.
 
 What this does not see: what an instruction costs, caches, and other CPUs.
 """
@@ -28,7 +26,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,8 +38,7 @@ from tree.common import (
     ROOT,
     VERBOSE,
     Die,
-    arguments,
-    guard,
+    command_line,
     kernel_env,
     make_args,
     need_disk,
@@ -439,11 +435,14 @@ def record(rows):
         indent=1) + "\n")
 
 
-def kernels(words, settings):
-    """The kernels to count in, by what they stand for, built; the base, if only counted."""
+def kernels(words, tree):
+    """The kernels to count in, by what they stand for, built; the base, if only counted.
+
+    words: which, all if empty. tree: another patched one, if any.
+    """
     trees = dict(TREES)
     names = {which: which for which in trees}
-    if tree := settings.get("TREE"):
+    if tree:
         trees["patched"] = Path(tree).resolve()
         if not (trees["patched"] / "net/sched/sch_cake.c").exists():
             raise Die(f"TREE={tree} is not a Linux source tree; give the path of one")
@@ -479,19 +478,25 @@ def report(both):
     return passed, failed
 
 
-def main():
+def main(argv):
     """Build, count, print, judge."""
-    words, settings = arguments(sys.argv[1:])
-    names = settings["CASE"].split(",") if settings.get("CASE") else list(CASES)
-    if set(words) - set(TREES) or set(settings) - {"CASE", "TREE", "JOBS"}:
-        raise Die("usage: cost.py [base] [patched] [CASE=name,...] [TREE=folder] [JOBS=n]")
+    parser = command_line("cost", __doc__)
+    parser.add_argument("kernel", nargs="*", help=f"of {', '.join(TREES)} (both)")
+    parser.add_argument("--case", default=",".join(CASES), metavar="NAME,...",
+                        help="of the table (all)")
+    parser.add_argument("--tree", metavar="FOLDER")
+    parser.add_argument("--jobs", type=int, default=common.JOBS, help="at the same time")
+    args = parser.parse_args(argv)
+    names = args.case.split(",")
+    if unknown := set(args.kernel) - set(TREES):
+        parser.error(f"there is no kernel '{unknown.pop()}'; they are {', '.join(TREES)}")
     if unknown := set(names) - set(CASES):
-        raise Die(f"there is no case '{unknown.pop()}'; they are {', '.join(CASES)}")
+        parser.error(f"there is no case '{unknown.pop()}'; they are {', '.join(CASES)}")
     OUT.mkdir(parents=True, exist_ok=True)
     library("count"), library("turns")  # before there are threads
-    built = kernels(words, settings)
+    built = kernels(args.kernel, args.tree)
     jobs = [(name, which) for name in names for which in built]
-    with ThreadPoolExecutor(int(settings.get("JOBS") or common.JOBS)) as pool:
+    with ThreadPoolExecutor(args.jobs) as pool:
         found = pool.map(lambda job: attempt(built[job[1]], job[0]), jobs)
         results = dict(zip(jobs, found, strict=True))
     failed = [str(result).removeprefix("error: ") for result in results.values()
@@ -508,11 +513,7 @@ def main():
         print("\n".join(f"{name:<23}{count:>9.1f}" for name, row in rows.items()
                         for count in row.values()))
     whole = len(rows) == len(CASES) and len(built) == len(TREES)
-    if os.environ.get("RECORD") and whole and not settings.get("TREE"):
+    if os.environ.get("RECORD") and whole and not args.tree:
         record(rows)
-    good, unlike = compared(rows, {"patched"} if settings.get("TREE") else ())
+    good, unlike = compared(rows, {"patched"} if args.tree else ())
     verdict(passed + good, failed + unlike)
-
-
-if __name__ == "__main__":
-    guard(main)

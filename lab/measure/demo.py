@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """make demo: the table of lab/load/scenarios.py, the series beside the unpatched kernel.
 
-COMPARE=1 measures the other kernels again, too. What is here is --quick, for make smoke:
+--compare measures the other kernels again, too. What is here is --quick, for make smoke:
 pktgen saturates two TX queues of the patched kernel, for root cake, mq with unshared
 cakes, mq with shared cakes and cake_mq.
 """
 
-import os
-import sys
-
 from guest.boot import boot_script
 from load import scenarios
 from load.traffic import FRAME, Device, contender_lines, tc
-from tree.common import Die, guard
+from tree.common import Die, command_line
 
 CONTENDERS = ("cake", "mq + cake", "mq + cake shared", "cake_mq")
 EXACT = ("mq + cake shared", "cake_mq")  # must keep the rate within BOUND
@@ -104,15 +101,15 @@ def quick():
                 f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
 
 
-def main():
+def main(argv):
     """Measure what is asked for, print and judge it."""
-    if "--quick" in sys.argv[1:]:
+    parser = command_line("demo", __doc__)
+    parser.add_argument("--quick", action="store_true", help="two queues, a minute")
+    parser.add_argument("--compare", action="store_true", help="measure the other kernels again")
+    args = parser.parse_args(argv)
+    if args.quick:
         quick()
         return
-    if os.environ.get("COMPARE"):
+    if args.compare:
         scenarios.compare()
     scenarios.main()
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -6,8 +6,7 @@ function of this module, run in the guest) and comes back as a row of
 results/<figure>.json and .csv. lab/measure/plots.py draws the rows and writes
 results/evaluation.md. Rates are in bit/s, times in seconds, sizes in bytes.
 
-Usage: figures.py [FIGURE ...], or figures.py check, which measures a few points of
-each figure again and compares them with what is stored.
+--check measures a few points of each figure again and compares them with what is stored.
 """
 
 import csv
@@ -24,7 +23,7 @@ from load.hop import NAME
 from load.scenarios import Bed, deviation, jain, paced
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, guard, run, say
+from tree.common import ROOT, Die, command_line, run, say
 
 RESULTS = ROOT / "results"
 CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
@@ -365,10 +364,14 @@ def check():
         raise Die(f"{failed} figures are not what results/ says")
 
 
-def main():
+def main(argv):
     """Measure the figures named, or all; draw."""
-    names = sys.argv[1:] or list(FIGURES)
-    if names == ["check"]:
+    parser = command_line("figures", __doc__)
+    parser.add_argument("figure", nargs="*", help=f"of {', '.join(FIGURES)} (all)")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args(argv)
+    names = args.figure or list(FIGURES)
+    if args.check:
         check()
         return
     for name in names:
@@ -389,7 +392,3 @@ def main():
         store(name, measure(points, progress))
         say(f"{name}: {time.monotonic() - start:.0f} s")
     run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", *names], "plots", "drawing", 20)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -8,13 +8,13 @@ marker everywhere.
 
 import functools
 import json
-import sys
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+from tree.common import command_line  # noqa: E402
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 LOOK = {  # label: colour, marker
@@ -560,13 +560,11 @@ def write_text():
     (RESULTS / "evaluation.md").write_text("\n".join(parts))
 
 
-def main():
+def main(argv):
     """Draw the figures named, or all that have been measured."""
-    names = sys.argv[1:] or [n for n in DRAW if measured(n)]
+    parser = command_line("plots", __doc__)
+    parser.add_argument("figure", nargs="*", help=f"of {', '.join(DRAW)} (all)")
+    names = parser.parse_args(argv).figure or [n for n in DRAW if measured(n)]
     for name in names:
         save(DRAW[name](load(name)), name)
     write_text()
-
-
-if __name__ == "__main__":
-    main()

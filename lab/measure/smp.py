@@ -26,7 +26,7 @@ from load.hop import NAME, Hop
 from load.scenarios import install, shared_writes
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, guard, run
+from tree.common import ROOT, Die, command_line, run
 
 RESULTS = ROOT / "results" / "smp.json"
 HEADER = ROOT / "include/net/sch_rate_group.h"
@@ -183,8 +183,9 @@ def summary(runs):
     return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
-def main():
+def main(argv):
     """Measure both tables, print and write them, judge the first."""
+    command_line("smp", __doc__).parse_args(argv)
     kernels = []
     for which in ("smp-patched", "smp-base"):
         kernel.build(which)
@@ -226,7 +227,3 @@ def main():
     if failed:
         raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
                   "look at build/guest/smp-smp-patched")
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -5,6 +5,7 @@ Every failure ends the program with status 1 and one sentence on stderr (Die).
 Sizes are in GiB and times in seconds unless a name says otherwise.
 """
 
+import argparse
 import copy
 import errno
 import hashlib
@@ -38,14 +39,6 @@ class Die(SystemExit):
         super().__init__(f"error: {message}")
 
 
-def numbers(settings, **defaults):
-    """Whole numbers among settings, in the order of the defaults."""
-    try:
-        return [int(settings.get(key, default)) for key, default in defaults.items()]
-    except ValueError:
-        raise Die(f"{', '.join(defaults)} are whole numbers; correct them") from None
-
-
 def shrunk(items, least, tries, fails):
     """The shortest list that so many tries find, and that fails, by leaving parts out.
 
@@ -75,10 +68,10 @@ def verdict(passed, failed):
     sys.exit(bool(failed))
 
 
-def guard(main):
-    """Run main(); turn what the system refuses (full disk, no permission) into Die."""
+def guard(main, *args):
+    """Run main(*args); turn what the system refuses (full disk, no permission) into Die."""
     try:
-        main()
+        main(*args)
     except OSError as err:
         if err.errno == errno.ENOSPC:
             raise Die(f"the disk is full; free some space under {BUILD} and {CACHE} "
@@ -113,11 +106,11 @@ def base_conf(path=ROOT / "base.conf"):
     return conf
 
 
-def arguments(argv):
-    """Split argv into (words, settings): KEY=value becomes a setting, as with make."""
-    pairs = [arg.partition("=") for arg in argv]
-    return ([word for word, sep, _ in pairs if not sep],
-            {key: value for key, sep, value in pairs if sep})
+def command_line(verb, text):
+    """A parser for the words after a verb of lab/; text: what --help says of it."""
+    return argparse.ArgumentParser(
+        prog=f"python3 -B lab {verb}", description=text, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def kernel_env():

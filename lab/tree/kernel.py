@@ -15,9 +15,20 @@ import hashlib
 import os
 import re
 import shutil
-import sys
 
-from tree.common import BUILD, JOBS, KERNEL, ROOT, Die, git, guard, kernel_env, make_args, run, say
+from tree.common import (
+    BUILD,
+    JOBS,
+    KERNEL,
+    ROOT,
+    Die,
+    command_line,
+    git,
+    kernel_env,
+    make_args,
+    run,
+    say,
+)
 from tree.mutate import mutated, read_list
 
 LAB = ROOT / "lab" / "tree"
@@ -261,14 +272,15 @@ def module(which):
     return copy / "hop.ko"
 
 
-def main():
+def main(argv):
     """Build what the arguments name."""
-    for which in sys.argv[1:] or ["patched"]:
+    parser = command_line("kernel", __doc__)
+    parser.add_argument("name", nargs="*", default=["patched"],
+                        help=f"one of {', '.join(KERNELS)} (patched)")
+    names = parser.parse_args(argv).name
+    for which in names:
         if which not in KERNELS:
-            raise Die(f"there is no kernel called '{which}'; use one of "
-                      + ", ".join(KERNELS))
+            parser.error(f"there is no kernel called '{which}'; use one of "
+                         + ", ".join(KERNELS))
+    for which in names:
         build(which)
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -2,14 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Install, download and build what the lab needs, as pinned in base.conf.
 
-usage: setup.py [packages] [kernel] [iproute2] [sparse] [venv]     (default: all)
-       setup.py STEP ...      a step of MORE: what one target needs
-
 Does nothing, fast, for what is there already.  Downloads go to the cache
 ($QDISC_CACHE or ~/.cache/qdisc-shared) through apt with private lists; a file
 of the right SHA-256 put into its downloads folder by hand serves as well.
-KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz (arguments or
-environment) replace the kernel's download.
+KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz in the environment replace
+the kernel's download.
 """
 
 import hashlib
@@ -31,9 +28,8 @@ from tree.common import (
     JOBS,
     ROOT,
     Die,
-    arguments,
     base_conf,
-    guard,
+    command_line,
     need_disk,
     run,
     say,
@@ -322,14 +318,18 @@ def candidates(apt, package):
     return [package, *sorted(later, key=version, reverse=True)]
 
 
-def kernel(settings):
-    """Make sure that there is a kernel source: a download, KERNEL= or LINUX_TARBALL=."""
-    for key, sign in (("KERNEL", "net/sched/sch_api.c"), ("LINUX_TARBALL", "")):
-        if settings.get(key):
-            path = Path(settings[key]).expanduser().resolve()
+def kernel(tree="", tarball=""):
+    """Make sure that there is a kernel source: a download, or what is given; its path.
+
+    tree, tarball: paths, empty if not given.
+    """
+    for key, given, sign in (("KERNEL", tree, "net/sched/sch_api.c"),
+                             ("LINUX_TARBALL", tarball, "")):
+        if given:
+            path = Path(given).expanduser().resolve()
             if not (path / sign).is_file():
                 kind = "a Linux source tree" if sign else "a tarball of a Linux source tree"
-                raise Die(f"{key}={settings[key]} is not {kind}; give the path of one")
+                raise Die(f"{key}={given} is not {kind}; give the path of one")
             if (path / ".config").exists():
                 raise Die(f"{path} is configured in place; run 'make mrproper' there, or give a "
                           "tree that is not")
@@ -416,22 +416,24 @@ def check():
     neighbours()
 
 
-def main():
+def given():
+    """Arguments for kernel() from the environment."""
+    return os.environ.get("KERNEL", ""), os.environ.get("LINUX_TARBALL", "")
+
+
+def main(argv):
     """Run the steps named on the command line, or all but those of MORE."""
-    words, settings = arguments(sys.argv[1:])
-    settings = {**os.environ, **settings}
-    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(settings),
+    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(*given()),
              "iproute2": iproute2, "sparse": sparse, "venv": venv}
     usual = list(steps)
     steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
     steps["check"] = check
-    unknown = [word for word in words if word not in steps]
-    if unknown:
-        raise Die(f"setup.py knows no step '{unknown[0]}'; the steps are {', '.join(steps)}")
+    parser = command_line("setup", __doc__)
+    parser.add_argument("step", nargs="*", default=usual, help="one of "
+                        f"{', '.join(steps)} (default: {' '.join(usual)})")
+    words = parser.parse_args(argv).step
+    if unknown := [word for word in words if word not in steps]:
+        parser.error(f"there is no step '{unknown[0]}'; the steps are {', '.join(steps)}")
     BUILD.mkdir(exist_ok=True)
-    for word in words or usual:
+    for word in words:
         steps[word]()
-
-
-if __name__ == "__main__":
-    guard(main)

@@ -2,17 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The kernel tree in build/linux and the patch series that it stands for.
 
-usage: tree.py tree [KERNEL=/path/to/linux | LINUX_TARBALL=/path/to/linux.tar.xz]
-       tree.py export [SOB='Name <mail>']
-       tree.py check-copies
-       tree.py am TREE=/path/to/linux [SERIES=folder or number]
-
-tree          unpack the base into build/linux and build/linux-base, git am the series
+apply         unpack the base into build/linux and build/linux-base, git am the series;
+              KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz in the
+              environment is the base then
 export        write the commits in build/linux (and build/iproute2) back to patches/,
               and the files they touch to their kernel paths in this repo
 check-copies  fail when those files or patches/ differ from the commits
-am            apply the series to another tree, with 3-way merges where needed: all of
-              them, or those up to SERIES
+am            apply the series to another tree, with 3-way merges where needed
 
 The series are listed at the end of lab/tree/common.py. The tag end/<folder> marks the last
 commit of each; the last series ends at HEAD, wherever its tag is. A series begins with
@@ -23,7 +19,6 @@ subject of the one that the tag is on.
 import os
 import re
 import shutil
-import sys
 import tempfile
 from email.header import Header
 from email.utils import parseaddr
@@ -39,11 +34,10 @@ from tree.common import (
     ROOT,
     Die,
     am_patch,
-    arguments,
     base_conf,
+    command_line,
     git,
     git_env,
-    guard,
     identity,
     need_disk,
     patch_author,
@@ -71,12 +65,12 @@ LINUX_BASE = BUILD / "linux-base"
 
 # ------------------------------------------------------------------ tree
 
-def tree(settings):
+def apply():
     """make tree: base and series in build/linux, the plain base in build/linux-base."""
     if not KERNEL.dir.exists():
         KERNEL.stamp_file.unlink(missing_ok=True)
     have = KERNEL.stamp.get("source")
-    wanted = wanted_source(settings, have or "")
+    wanted = wanted_source(have or "")
     if KERNEL.dir.exists() and have != wanted:
         if not have:
             raise Die(f"{KERNEL.dir} was not made by this program (no {KERNEL.stamp_file.name} "
@@ -85,7 +79,7 @@ def tree(settings):
         say(f"build/linux was made from {have}; making it anew from {wanted}")
         shutil.rmtree(KERNEL.dir)
     if not KERNEL.dir.exists():
-        make_linux(settings, wanted)
+        make_linux(wanted)
     if KERNEL.stamp.get("plain") != KERNEL.git("rev-parse", "base") or not LINUX_BASE.exists():
         make_linux_base()
     if KERNEL.apply():
@@ -94,21 +88,21 @@ def tree(settings):
     write_links()
 
 
-def wanted_source(settings, have):
+def wanted_source(have):
     """Where the base is to come from; a tree made from KERNEL= or LINUX_TARBALL= stays."""
-    for key in ("KERNEL", "LINUX_TARBALL"):
-        if settings.get(key):
-            return f"{key}={setup.kernel(settings)}"
+    for key, value in zip(("KERNEL", "LINUX_TARBALL"), setup.given(), strict=True):
+        if value:
+            return f"{key}={setup.kernel(*setup.given())}"
     if have.startswith(("KERNEL=", "LINUX_TARBALL=")):
         say(f"NOTE: build/linux is made from {have} ('make clean' returns to the pinned base)")
         return have
     return f"pin {base_conf()['KERNEL_SHA256']}"
 
 
-def make_linux(settings, source):
+def make_linux(source):
     """Unpack or copy the base into build/linux and commit the tracked part."""
     need_disk(6)
-    origin = setup.kernel(settings)
+    origin = setup.kernel(*setup.given())
     if origin.is_dir():
         part = KERNEL.dir.with_name("linux.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -166,8 +160,11 @@ def make_linux_base():
 
 # ---------------------------------------------------------------- export
 
-def export(settings):
-    """make export: write patches/ and the files at their kernel paths."""
+def export(person=""):
+    """make export: write patches/ and the files at their kernel paths.
+
+    person: "Name <mail>", for export_signed().
+    """
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to export from; run 'make tree'")
     before = set(copies(KERNEL.stamp.get("head", "base"))) | committed()
@@ -185,8 +182,8 @@ def export(settings):
         write(target, content)
         target.chmod(mode)
     write_links()
-    if settings.get("SOB"):
-        export_signed(settings["SOB"])
+    if person:
+        export_signed(person)
 
 
 def export_tree(one):
@@ -449,7 +446,7 @@ def write_links():
     write(exclude, "".join(line + "\n" for line in lines + block).encode())
 
 
-def check_copies(_settings):
+def check_copies():
     """make check-copies: Die naming the files that differ from the commits."""
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to compare with; run 'make tree'")
@@ -485,19 +482,20 @@ def differing(one, out):
 
 # -------------------------------------------------------------------- am
 
-def am(settings):
+def am(given, upto=""):
     """make am: apply the series to another tree, on a branch or on a copy.
 
+    given: the tree's path. upto: the last series, as for Tree.upto(); all if empty.
     Die names the patch that does not apply, and the tree is as it was.
     """
-    if not settings.get("TREE"):
+    if not given:
         raise Die("am needs TREE=/path/to/linux; give the tree to apply the series to")
-    target = Path(settings["TREE"]).expanduser().resolve()
+    target = Path(given).expanduser().resolve()
     if not (target / "net/sched/sch_api.c").is_file():
-        raise Die(f"TREE={settings['TREE']} is not a Linux source tree; give the path of one")
+        raise Die(f"TREE={given} is not a Linux source tree; give the path of one")
     if not KERNEL.dir.exists():
         raise Die("the base's objects for 3-way merges are missing; run 'make tree' first")
-    chosen = KERNEL.upto(settings["SERIES"]) if settings.get("SERIES") else KERNEL.series
+    chosen = KERNEL.upto(upto) if upto else KERNEL.series
     patches = [patch for series in chosen for patch in series.patches()]
     if not patches:
         raise Die(f"there are no patches in {PATCHES} up to {chosen[-1].folder}; run "
@@ -572,15 +570,25 @@ def add_blobs(repo, patch):
                 git(repo, "hash-object", "-w", "--stdin", data=content)
 
 
-def main():
-    """Run the subcommand named on the command line."""
-    words, settings = arguments(sys.argv[1:])
-    commands = {"tree": tree, "export": export, "check-copies": check_copies, "am": am}
-    if len(words) != 1 or words[0] not in commands:
-        raise Die(f"tree.py needs one of: {', '.join(commands)}; see the top of lab/tree/tree.py")
+def main(argv):
+    """Do what the command line says."""
+    parser = command_line("tree", __doc__)
+    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    what.add_parser("apply")
+    what.add_parser("check-copies")
+    one = what.add_parser("export")
+    one.add_argument("--sob", default="", metavar="'NAME <MAIL>'",
+                     help="also write build/export-signed, signed by this person")
+    one = what.add_parser("am")
+    one.add_argument("--tree", default="", metavar="FOLDER", help="a Linux source tree")
+    one.add_argument("--series", default="", help="folder or number of the last one (all)")
+    args = parser.parse_args(argv)
     BUILD.mkdir(exist_ok=True)
-    commands[words[0]]({**os.environ, **settings})
-
-
-if __name__ == "__main__":
-    guard(main)
+    if args.what == "apply":
+        apply()
+    elif args.what == "export":
+        export(args.sob)
+    elif args.what == "check-copies":
+        check_copies()
+    else:
+        am(args.tree, args.series)
