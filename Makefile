@@ -8,7 +8,7 @@ lower = $(shell echo $(1) | tr '[:upper:]' '[:lower:]')
 options = $(foreach one,$(1),$(if $($(one)),--$(call lower,$(one))='$($(one))'))
 flags = $(foreach one,$(1),$(if $($(one)),--$(call lower,$(one))))
 
-export V KERNEL LINUX_TARBALL QDISC_CACHE QDISC_START QDISC_KIND
+export V RECORD KERNEL LINUX_TARBALL QDISC_CACHE QDISC_START QDISC_KIND
 QDISC_START := $(or $(QDISC_START),$(shell date +%s))
 QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
@@ -19,6 +19,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
 	@echo
+	@echo 'RECORD=1 writes what is measured to results/, else it goes to build/results/.'
 	@echo 'V=1 shows commands; KERNEL=/path/to/linux or LINUX_TARBALL=file uses'
 	@echo 'that instead of downloading the base kernel.'
 
@@ -96,11 +97,11 @@ bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: 
 	@$(LAB) bench $(call options,ROUNDS)
 	@$(LAB) smp
 
-cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n; RECORD=1: stores them]
+cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n]
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
 
-figures: build ## the evaluation in virtual time, beside rivals: results/*.json, .csv, .png, .svg, evaluation.md
+figures: build ## the evaluation in virtual time, beside rivals: tables, pictures, evaluation.md
 	@$(LAB) setup figures
 	@$(LAB) figures
 

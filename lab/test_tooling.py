@@ -10,11 +10,13 @@ import graphlib
 import importlib.util
 import io
 import json
+import os
 import re
 import runpy
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from gates import changes, check, check_patches, check_series, coverage, gauntlet, tdc, torture
@@ -257,7 +259,7 @@ class Documents(unittest.TestCase):
         text = check.TEXT.read_text()
         self.assertEqual(text.splitlines(), check.table_lines(results))
         self.assertTrue(f"```\n{text}```\n" in check.REPORT.read_text(),
-                        "run 'python3 -B lab check --table'")
+                        "run 'python3 -B lab check --table --record'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")
@@ -525,6 +527,21 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(self.told("bench", "--round", "1")[1], 2)
         self.assertIn("invalid int", self.told("torture", "--seed", "x")[0])
         self.assertIn("no kernel", self.told("kernel", "nonsense")[0])
+
+    def test_record(self):
+        """Nothing is written to results/ but with RECORD=1 or --record."""
+        with unittest.mock.patch.dict(os.environ):
+            os.environ.pop("RECORD", None)
+            self.assertEqual(common.result_file("x"), common.BUILD / "results/x")
+            self.assertEqual(common.latest_result("cost.json"), RESULTS / "cost.json")
+            common.command_line("x", "", record=True).parse_args(["--record"])
+            self.assertEqual(common.result_file("x"), RESULTS / "x")
+        writes = re.compile(r"RESULTS|RECORD\b|REPORT|TEXT|\"results|results/")
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            for line in path.read_text().splitlines():
+                if re.search(r"write_(text|bytes)\(|savefig\(|open\(.*\"[wa]", line):
+                    other = re.sub(r"result_file\([^)]*\)", "", line)
+                    self.assertFalse(writes.search(other), f"{path.name}: {line}")
 
     def test_make(self):
         """The Makefile gives verbs only options that they have."""

@@ -2,8 +2,8 @@
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
 --fast leaves out what needs more packages than the lab does, and the other
-compilers, and writes nothing. --table puts the table of the last whole run, which is
-in results/check.json and check.txt, into results/tests.md. The columns are made in
+compilers, and writes nothing. --table puts the table of the last recorded run, which is
+in results/check.json and check.txt, into tests.md. The columns are made in
 lab/gates/check_patches.py, the lines below them in lab/gates/check_series.py. No Debian suite has
 smatch, so there is no column for it.
 """
@@ -12,7 +12,7 @@ import json
 import re
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, say
+from tree.common import ROOT, Die, command_line, result_file, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -70,12 +70,12 @@ def update_report():
     if not changed:
         raise Die("results/tests.md has no block that begins with the table; put "
                   "results/check.txt into one")
-    REPORT.write_text(text)
+    result_file(REPORT.name).write_text(text)
 
 
 def main(argv):
     """Check everything, print the table; Die names the first complaint."""
-    parser = command_line("check", __doc__)
+    parser = command_line("check", __doc__, record=True)
     parser.add_argument("--fast", action="store_true", help="with this compiler and packages")
     parser.add_argument("--table", action="store_true", help="only put the table into the page")
     args = parser.parse_args(argv)
@@ -96,9 +96,8 @@ def main(argv):
             results["series"][name] = "", [str(err)]
     text = "\n".join(table_lines(results)) + "\n"
     if not fast:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        TEXT.write_text(text)
+        result_file(RESULTS.name).write_text(json.dumps(results, indent=1) + "\n")
+        result_file(TEXT.name).write_text(text)
     failed = count(results)[1]
     for line in failed:
         print("FAIL " + line)

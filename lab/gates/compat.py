@@ -21,10 +21,10 @@ import time
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import BUILD, IPROUTE2, JOBS, ROOT, Die, command_line, run, say
+from tree.common import BUILD, IPROUTE2, JOBS, RESULTS, Die, command_line, result_file, run, say
 from tree.kernel import STOCK_SPLAT, build
 
-RECORD = ROOT / "results" / "compat-base.json"
+RECORD = RESULTS / "compat-base.json"
 TC = BUILD / "iproute2-base"
 DIFF_LINES = 40  # of one command, and
 DIFFS = 5  # of so many commands, are printed
@@ -380,17 +380,17 @@ def diff(command, want, got):
 
 def main(argv):
     """Measure what is missing, compare, fail on a difference."""
-    parser = command_line("compat", __doc__)
+    parser = command_line("compat", __doc__, record=True)
     parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
     args = parser.parse_args(argv)
     unpatched_tc()
     if args.base or not RECORD.exists():
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
-        RECORD.parent.mkdir(exist_ok=True)
-        RECORD.write_text(json.dumps(
-            pack(measure("um-base", "compat-base", STOCK_SPLAT)), indent=1) + "\n")
-    base = unpack(json.loads(RECORD.read_text()))
+        base = measure("um-base", "compat-base", STOCK_SPLAT)
+        result_file(RECORD.name).write_text(json.dumps(pack(base), indent=1) + "\n")
+    else:
+        base = unpack(json.loads(RECORD.read_text()))
 
     say("old commands on the patched kernel (about 30 s)")
     got = measure("um", "compat")

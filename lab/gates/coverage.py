@@ -4,7 +4,7 @@
 Boots a kernel that counts (gcov) with KUnit, tdc, YNL, compat and some scenarios, adds
 the counts up, and compares them with the lines that the series add to the C files of
 net/sched, tests left out. BOUND percent of those that are code must have run, and each
-that has not is explained in lab/gates/coverage.txt. Writes results/coverage.json; --again
+that has not is explained in lab/gates/coverage.txt. Writes coverage.json; --again
 judges the counts of the last run, --table prints the table of the results.
 """
 
@@ -18,14 +18,14 @@ import time
 
 from guest import boot
 from tree import kernel
-from tree.common import BUILD, ROOT, Die, command_line, git, say, verdict
+from tree.common import BUILD, ROOT, Die, command_line, git, result_file, say, verdict
 
 from gates import compat, tdc
 from gates.kunit import run_suites
 
 FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab/gates/coverage.txt"
-RESULTS = ROOT / "results" / "coverage.json"
+RESULTS = ROOT / "results/coverage.json"
 BOUND = 95  # %
 LOADS = {  # contender: scenarios
     "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
@@ -211,7 +211,7 @@ def judge(figures, known):
 
 def main(argv):
     """Measure, store, print and judge."""
-    parser = command_line("coverage", __doc__)
+    parser = command_line("coverage", __doc__, record=True)
     parser.add_argument("--again", action="store_true", help="judge the counts of the last run")
     parser.add_argument("--table", action="store_true", help="only print the recorded table")
     args = parser.parse_args(argv)
@@ -223,7 +223,7 @@ def main(argv):
         say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
         measure()
     figures = collect()
-    RESULTS.write_text(json.dumps(
+    result_file(RESULTS.name).write_text(json.dumps(
         {"what": "lines that the series add to net/sched and that are code: number, function, "
          "text, tests that run it", "files": figures}, indent=None).replace("]], [", "]],\n[")
         + "\n")

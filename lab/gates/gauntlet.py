@@ -14,11 +14,11 @@ failslab; kcsan has KCSAN, strict. Each does
 A splat, leak, hang or failed case in any of them is a failure. So is a data race with
 an access in a line of the series: what was read or written there is neither marked
 nor under a lock. Other races are in code that the series leaves alone; their pairs of
-functions go to results/gauntlet.json, beside whether the unpatched kernel showed the
-same in a crowd of its own (results/gauntlet-base.json, which --base measures).
+functions go to gauntlet.json, beside whether the unpatched kernel showed the same in
+a crowd of its own (gauntlet-base.json, which --base measures).
 
 All of it takes some two hours. A job that ran with the usual --ops and --rounds replaces its
-row in results/gauntlet.json, so it can be run in parts; the table is of all rows, and
+row in gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
 
@@ -35,14 +35,14 @@ from concurrent.futures import ThreadPoolExecutor
 from guest.boot import run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
-from tree.common import BUILD, ROOT, Die, command_line, git, say, verdict
+from tree.common import BUILD, Die, command_line, git, latest_result, result_file, say, verdict
 
 from gates import tdc, torture
 from gates.coverage import added
 from gates.kunit import run_suites
 
-RESULTS = ROOT / "results" / "gauntlet.json"
-BASE = ROOT / "results" / "gauntlet-base.json"
+RESULTS = "gauntlet.json"
+BASE = "gauntlet-base.json"
 CPUS = 4
 MACHINE = {"cpus": CPUS, "mem": "3G"}
 OPS = 5000  # operations of torture
@@ -339,14 +339,14 @@ KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(
 
 
 def measure_base(args):
-    """What the unpatched kernel shows in crowds: results/gauntlet-base.json."""
+    """What the unpatched kernel shows in crowds: gauntlet-base.json."""
     kernel.build("kcsan-base")
     job = Job("kcsan-base")
     crowd(job, args)
     _, others = sorted_races("kcsan-base", job.races)
     if job.failed:
         raise Die(job.failed[0])
-    BASE.write_text(json.dumps(
+    result_file(BASE).write_text(json.dumps(
         {"what": "pairs of functions that race in crowds on the unpatched kernel; times",
          "races": dict(sorted(others.items()))}, indent=1) + "\n")
 
@@ -373,15 +373,16 @@ def sources():
 
 
 def stored():
-    """{(kernel, job): row} of results/gauntlet.json."""
-    rows = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    """{(kernel, job): row} of gauntlet.json."""
+    path = result_file(RESULTS)
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
     return {(row["kernel"], row["job"]): row for row in rows}
 
 
 def store(row):
-    """Replace a row of results/gauntlet.json, which are in the order of the jobs."""
+    """Replace a row of gauntlet.json, which are in the order of the jobs."""
     rows = {**stored(), (row["kernel"], row["job"]): row}
-    RESULTS.write_text(json.dumps(
+    result_file(RESULTS).write_text(json.dumps(
         {"what": "kernels that look for mistakes, on four CPUs in QEMU; races: in lines of "
          "the series, elsewhere: pairs of functions, times",
          "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
@@ -393,7 +394,8 @@ def overview():
     rows = stored().values()
     others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
                  collections.Counter())
-    known = json.loads(BASE.read_text())["races"] if BASE.exists() else {}
+    path = latest_result(BASE)
+    known = json.loads(path.read_text())["races"] if path.exists() else {}
     return [HEAD, *map(told, rows),
             *(f"race elsewhere: {pair} ({times} times"
               + (", on the base as well)" if pair in known else ")")
@@ -402,7 +404,7 @@ def overview():
 
 def main(argv):
     """Build, run, print, judge; a whole run is stored."""
-    parser = command_line("gauntlet", __doc__)
+    parser = command_line("gauntlet", __doc__, record=True)
     parser.add_argument("--on", choices=KERNELS, help="only this kernel")
     parser.add_argument("--jobs", default=",".join(WORK), help=f"of {', '.join(WORK)} (all)")
     parser.add_argument("--ops", type=int, default=OPS, help=f"of torture ({OPS})")
@@ -443,5 +445,5 @@ def main(argv):
             print(told(row), flush=True)
             if usual:
                 store(row)
-    print("\n".join(["", *(overview() if RESULTS.exists() else ()), ""]))
+    print("\n".join(["", *(overview() if stored() else ()), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

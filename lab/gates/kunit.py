@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from guest.boot import boot, splats
-from tree.common import BUILD, ROOT, Die, command_line, say
+from tree.common import BUILD, Die, command_line, result_file, say
 from tree.kernel import image
 
 SUITES = "qdisc_shared and rate_group"
@@ -26,8 +26,8 @@ def run_suites(kernel, name, params=(), **more):
 
 
 def main(argv):
-    """Boot, parse, judge the log; writes results/kunit.json."""
-    command_line("kunit", __doc__).parse_args(argv)
+    """Boot, parse, judge the log; writes kunit.json."""
+    command_line("kunit", __doc__, record=True).parse_args(argv)
     out = BUILD / "um"
     tool = BUILD / "linux/tools/testing/kunit/kunit.py"
     say("running the KUnit suite (about 5 s)")
@@ -44,8 +44,7 @@ def main(argv):
     total = re.search(r"Ran (\d+) tests: passed: (\d+)", output)
     ran, passed = map(int, total.groups()) if total else (0, 0)
     bad = splats(log)
-    os.makedirs(ROOT / "results", exist_ok=True)
-    (ROOT / "results/kunit.json").write_text(json.dumps(
+    result_file("kunit.json").write_text(json.dumps(
         {"what": "KUnit cases by outcome", "suite": SUITES,
          "passed": passed, "failed": ran - passed,
          "cases": [f"{name}: {verdict}" for verdict, name in cases]}, indent=1) + "\n")

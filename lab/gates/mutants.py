@@ -5,7 +5,7 @@ All mutations of lab/gates/mutants.txt are compiled into one kernel, which the b
 argument shared_mutant=N turns into mutant N. It is built from a copy of the tree
 (default build/linux), with the suite's own .kunitconfig. A mutant is caught when
 a case fails, or when the kernel complains, crashes or hangs. Numbers select
-mutants; only a run of all writes results/mutants.json.
+mutants; only a run of all writes mutants.json.
 """
 
 import json
@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import splats
-from tree.common import BUILD, JOBS, ROOT, Die, command_line, kernel_env, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, command_line, kernel_env, result_file, run, say
 from tree.mutate import mutated, read_list
 
 LIST = ROOT / "lab/gates/mutants.txt"
@@ -116,7 +116,7 @@ def judge(entry):
 
 def main(argv):
     """Make, build, boot each, count."""
-    parser = command_line("mutants", __doc__)
+    parser = command_line("mutants", __doc__, record=True)
     parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")
     parser.add_argument("--tree", type=Path, default=BUILD / "linux", metavar="FOLDER")
     args = parser.parse_args(argv)
@@ -136,8 +136,7 @@ def main(argv):
     with ThreadPoolExecutor(JOBS) as pool:
         results = list(pool.map(judge, chosen))
     if chosen == entries:
-        (ROOT / "results").mkdir(exist_ok=True)
-        (ROOT / "results/mutants.json").write_text(json.dumps({
+        result_file("mutants.json").write_text(json.dumps({
             "what": "how the KUnit suite catches mutations of the series",
             "cases_without_mutant": passed,
             "mutants": [{key: result[key] for key in

@@ -11,7 +11,7 @@ import json
 import re
 
 from guest.boot import boot
-from tree.common import BUILD, ROOT, Die, command_line, say
+from tree.common import BUILD, RESULTS, ROOT, Die, command_line, result_file, say
 from tree.kernel import STOCK_SPLAT, build, image
 
 # What the series change: suite of the base, object that it tests.
@@ -20,7 +20,7 @@ NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sc
 BASE_SUITES = (*NEAR, "fq_codel", "htb")
 SELFTESTS = "tools/testing/selftests/tc-testing"
 CASES = ROOT / "lab/gates/cases"
-RECORD = ROOT / "results" / "tdc-base.json"
+RECORD = RESULTS / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
 
 COMMAND = """
@@ -141,7 +141,7 @@ def owners(got, base):
 
 def main(argv):
     """Measure what is missing, print the table, fail on a regression."""
-    parser = command_line("tdc", __doc__)
+    parser = command_line("tdc", __doc__, record=True)
     parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
     args = parser.parse_args(argv)
     if args.base or not RECORD.exists():
@@ -149,12 +149,12 @@ def main(argv):
         say("tc-testing on the unpatched kernel (about 60 s)")
         base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
         guest.judge(STOCK_SPLAT)
-        RECORD.parent.mkdir(exist_ok=True)
-        RECORD.write_text(json.dumps(
-            {"what": "tc-testing on the unpatched base kernel", "suites":
-             {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}},
+        base = {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}
+        result_file(RECORD.name).write_text(json.dumps(
+            {"what": "tc-testing on the unpatched base kernel", "suites": base},
             indent=1) + "\n")
-    base = record()
+    else:
+        base = record()
     say("tc-testing on the patched kernel (about 90 s)")
     got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
     guest.judge()
@@ -166,7 +166,7 @@ def main(argv):
               f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
               f"{count(cases):>9}")
     passed, skipped, bad = compare(got, base)
-    (ROOT / "results/tdc.json").write_text(json.dumps(
+    result_file("tdc.json").write_text(json.dumps(
         {"what": "tc-testing on the patched kernel", "suites":
          {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}},
         indent=1) + "\n")

@@ -3,7 +3,7 @@
 
 Each gate is a make target or a script of its own, so that what fails here can
 be run alone. A gate that prints 'N passed, N failed' adds these numbers, any
-other counts as one. Times go to results/times.json.
+other counts as one. Times go to times.json.
 """
 
 import os
@@ -68,7 +68,7 @@ def run_gate(name, command):
 
 def main(argv):
     """Run all gates; a gate that others stand on ends the run if it fails."""
-    command_line("test", __doc__).parse_args(argv)
+    command_line("test", __doc__, record=True).parse_args(argv)
     total = [0, 0, 0]
     seconds = {}
     stopped = ""

@@ -47,7 +47,7 @@ from pathlib import Path
 
 from guest.boot import run_script, splats
 from load.traffic import pktgen, random_stream
-from tree.common import BUILD, ROOT, command_line, say, shrunk
+from tree.common import BUILD, command_line, result_file, say, shrunk
 from tree.kernel import FAULTS, build, emulated, image
 from tree.mutate import read_list
 
@@ -1023,8 +1023,8 @@ def judge(kernel, name, lines, shrinking=True):
 
 
 def record(seeds, count, rows):
-    """Write results/torture.json, for a run of many operations."""
-    (ROOT / "results/torture.json").write_text(json.dumps({
+    """Write torture.json, for a run of many operations."""
+    result_file("torture.json").write_text(json.dumps({
         "what": "random operations on trees of qdiscs under traffic, none of them with a "
                 "splat, hang or leak; one core, under KASAN and lockdep",
         "seeds": f"{seeds[0]} to {seeds[-1]}",
@@ -1048,12 +1048,12 @@ def find(fault, seeds, count):
 
 def main(argv):
     """Run the seeds, with each of the faults if asked for, or the file to replay."""
-    parser = command_line("torture", __doc__)
+    parser = command_line("torture", __doc__, record=True)
     parser.add_argument("--seed", type=int, default=1, help="the first (1)")
     parser.add_argument("--seeds", type=int, help="how many (4)")
     parser.add_argument("--ops", type=int, help="operations of a seed (500)")
     parser.add_argument("--long", action="store_true",
-                        help="20 seeds of 5,000, for results/torture.json")
+                        help="20 seeds of 5,000, and write torture.json")
     parser.add_argument("--faults", action="store_true", help="plant faults, to be found")
     parser.add_argument("--replay", metavar="FILE", help="run these operations instead")
     parser.add_argument("--kernel", default="um-debug", metavar="FOLDER",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from guest.boot import boot_script
 from tree import kernel
-from tree.common import KERNEL, ROOT, Die, command_line, record_time, say
+from tree.common import KERNEL, ROOT, Die, command_line, record_time, result_file, say
 
 from load import tcp
 from load.hop import NAME, Hop
@@ -914,30 +914,32 @@ def stored():
 
 def store(results):
     """Write {kernel: figures}."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(
+    result_file(RESULTS.name).write_text(json.dumps(
         {"what": "scenarios in virtual time; rates in bit/s, waits in s or as the name "
          "says, excess in bytes", "kernels": results}, indent=1) + "\n")
 
 
 def compare():
-    """Measure the unpatched kernel and the one without a rate group, and keep that."""
+    """Measure the unpatched kernel and the one without a rate group; stored() with that."""
+    results = stored()
     for which in COLUMNS[:2]:
         kernel.build(which)
         say(f"the scenarios on kernel '{which}' (about 90 s)")
-        store({**stored(), which: measure(which)})
+        results[which] = measure(which)
+        store(results)
         say("all scenarios with all that share a rate (about 4 min)")
     figures = measure("patched", everything=True)
-    store({**stored(), "everything": figures})
+    results["everything"] = figures
+    store(results)
     lines, wrong = also_table(figures)
     print("\n".join(["", *lines]))
     if wrong:
         raise Die(f"{len(wrong)} figures are out of their bounds: " + "; ".join(wrong))
+    return results
 
 
-def main():
-    """Measure the patched kernel, print the table, judge it."""
-    results = stored()
+def main(results):
+    """Measure the patched kernel, print the table, judge it; results: of the others."""
     count = len(CAKE_MQ) + len(tcp_cases()) + sum(map(len, also_run().values()))
     done = []
 

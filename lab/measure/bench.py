@@ -8,7 +8,7 @@ CPU of its own, and change places after each round; what counts is the ratio of 
 that went on at the same time: the median of all, and the range. A large part of the time
 is the wake-ups, runs of the softirq that the qdiscs' timers raise: how many there are
 per packet is counted as well, and the same in every run. Writes
-results/bench.json.
+bench.json.
 """
 
 import json
@@ -23,9 +23,8 @@ from load.hop import Hop
 from load.scenarios import EF, install
 from load.traffic import FRAME
 from tree import kernel
-from tree.common import ROOT, command_line
+from tree.common import command_line, result_file
 
-RESULTS = ROOT / "results" / "bench.json"
 ROUNDS = 4
 RUNS = 5  # of a round
 CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, s)
@@ -108,7 +107,7 @@ def told(label, row):
 
 def main(argv):
     """Measure, print, write."""
-    parser = command_line("bench", __doc__)
+    parser = command_line("bench", __doc__, record=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"({ROUNDS})")
     args = parser.parse_args(argv)
     kernels = {}
@@ -123,7 +122,7 @@ def main(argv):
         row = per_packet(kernels, label, args.rounds)
         rows.append({"case": label, **row})
         print(told(label, row), flush=True)
-    RESULTS.write_text(json.dumps(
+    result_file("bench.json").write_text(json.dumps(
         {"what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
          f"{args.rounds * RUNS} runs; ratios: of two at the same time",
          "rows": rows}, indent=1) + "\n")

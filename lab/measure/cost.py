@@ -11,7 +11,7 @@ in both kernels.
 
 A row passes when patched / base is within its bound. Counts also have to be those
 stored in results/cost.json, within TOLERANCE, if they were made by the same compiler;
-with RECORD=1 in the environment a run of all writes them. --case or V=1 show by function
+a run of all writes them with --record. --case or V=1 show by function
 where a difference is. --tree is another patched tree, which is compared with the base
 only. A kernel that did not change is not run again.
 
@@ -42,6 +42,7 @@ from tree.common import (
     kernel_env,
     make_args,
     need_disk,
+    result_file,
     run,
     say,
     sha256,
@@ -425,8 +426,8 @@ def compared(rows, others):
 
 
 def record(rows):
-    """Write results/cost.json."""
-    RESULTS.write_text(json.dumps(
+    """Write cost.json."""
+    result_file(RESULTS.name).write_text(json.dumps(
         {"what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
          "patched / base; bound: what it may be", "tools": tools(),
          "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
@@ -480,7 +481,7 @@ def report(both):
 
 def main(argv):
     """Build, count, print, judge."""
-    parser = command_line("cost", __doc__)
+    parser = command_line("cost", __doc__, record=True)
     parser.add_argument("kernel", nargs="*", help=f"of {', '.join(TREES)} (both)")
     parser.add_argument("--case", default=",".join(CASES), metavar="NAME,...",
                         help="of the table (all)")
@@ -513,7 +514,7 @@ def main(argv):
         print("\n".join(f"{name:<23}{count:>9.1f}" for name, row in rows.items()
                         for count in row.values()))
     whole = len(rows) == len(CASES) and len(built) == len(TREES)
-    if os.environ.get("RECORD") and whole and not args.tree:
+    if whole and not args.tree:
         record(rows)
     good, unlike = compared(rows, {"patched"} if args.tree else ())
     verdict(passed + good, failed + unlike)

@@ -103,13 +103,11 @@ def quick():
 
 def main(argv):
     """Measure what is asked for, print and judge it."""
-    parser = command_line("demo", __doc__)
+    parser = command_line("demo", __doc__, record=True)
     parser.add_argument("--quick", action="store_true", help="two queues, a minute")
     parser.add_argument("--compare", action="store_true", help="measure the other kernels again")
     args = parser.parse_args(argv)
     if args.quick:
         quick()
         return
-    if args.compare:
-        scenarios.compare()
-    scenarios.main()
+    scenarios.main(scenarios.compare() if args.compare else scenarios.stored())

@@ -23,7 +23,7 @@ from load.hop import NAME
 from load.scenarios import Bed, deviation, jain, paced
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, run, say
+from tree.common import ROOT, Die, command_line, result_file, run, say
 
 RESULTS = ROOT / "results"
 CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
@@ -312,12 +312,12 @@ def tcp_figures(row):
 
 def store(name, rows):
     """Write a figure's rows as JSON and, but for lists, as CSV."""
-    (RESULTS / f"{name}.json").write_text(json.dumps(
+    result_file(f"{name}.json").write_text(json.dumps(
         {"what": FIGURES[name].__doc__.split("\n")[0], "rows": rows}, indent=1) + "\n")
     flat = [{key: value for key, value in {**row, **row["args"]}.items()
              if not isinstance(value, (list, dict))} for row in rows]
     keys = list(dict.fromkeys(key for row in flat for key in row))
-    with open(RESULTS / f"{name}.csv", "w", newline="", encoding="ascii") as file:
+    with open(result_file(f"{name}.csv"), "w", newline="", encoding="ascii") as file:
         table = csv.DictWriter(file, keys)
         table.writeheader()
         table.writerows(flat)
@@ -366,7 +366,7 @@ def check():
 
 def main(argv):
     """Measure the figures named, or all; draw."""
-    parser = command_line("figures", __doc__)
+    parser = command_line("figures", __doc__, record=True)
     parser.add_argument("figure", nargs="*", help=f"of {', '.join(FIGURES)} (all)")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args(argv)

@@ -8,15 +8,13 @@ marker everywhere.
 
 import functools
 import json
-from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
-from tree.common import command_line  # noqa: E402
+from tree.common import command_line, latest_result, result_file  # noqa: E402
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 LOOK = {  # label: colour, marker
     "series": ("#0072B2", "o"), "stock cake_mq": ("#D55E00", "s"),
     "root cake": ("#009E73", "^"), "root htb": ("#CC79A7", "v"),
@@ -56,14 +54,14 @@ class Rows(list):
 def load(name):
     """The rows of a figure."""
     if name == "cost":  # of make bench
-        return Rows([*load("bench"), *json.loads((RESULTS / "smp.json").read_text())["speeds"]])
-    return Rows(json.loads((RESULTS / f"{name}.json").read_text())["rows"])
+        return Rows([*load("bench"), *json.loads(latest_result("smp.json").read_text())["speeds"]])
+    return Rows(json.loads(latest_result(f"{name}.json").read_text())["rows"])
 
 
 def save(figure, name):
     """Write the picture twice; the same bytes for the same figures."""
-    figure.savefig(RESULTS / f"{name}.png", metadata={"Software": None})
-    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
+    figure.savefig(result_file(f"{name}.png"), metadata={"Software": None})
+    figure.savefig(result_file(f"{name}.svg"), metadata={"Date": None})
     plt.close(figure)
 
 
@@ -557,12 +555,12 @@ def write_text():
             parts.append(f"## {title}\n\n![{title}]({name}.png)\n\n" + "\n\n".join(
                 f"*{what}* {text}" for what, text in zip(
                     ("Question:", "Set-up:", "Shows:", "Does not show:"), rest)) + "\n")
-    (RESULTS / "evaluation.md").write_text("\n".join(parts))
+    result_file("evaluation.md").write_text("\n".join(parts))
 
 
 def main(argv):
     """Draw the figures named, or all that have been measured."""
-    parser = command_line("plots", __doc__)
+    parser = command_line("plots", __doc__, record=True)
     parser.add_argument("figure", nargs="*", help=f"of {', '.join(DRAW)} (all)")
     names = parser.parse_args(argv).figure or [n for n in DRAW if measured(n)]
     for name in names:

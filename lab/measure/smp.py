@@ -7,11 +7,11 @@ largest excess over R x t of any window, measured at the device, beside the boun
 that net/sched/sch_rate_group.c states; and how much of the rate is used, which late
 timers must not reduce. The second counts what is written to the shared cache line, and
 how far two CPUs get beyond one. Timings of the second table mean something on an
-otherwise idle machine only. Writes results/smp.json.
+otherwise idle machine only. Writes smp.json.
 
 A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
 with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
-a run says nothing about the bound and is repeated; results/smp.json counts them.
+a run says nothing about the bound and is repeated; smp.json counts them.
 """
 
 import collections
@@ -26,9 +26,8 @@ from load.hop import NAME, Hop
 from load.scenarios import install, shared_writes
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, run
+from tree.common import ROOT, Die, command_line, result_file, run
 
-RESULTS = ROOT / "results" / "smp.json"
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
@@ -185,7 +184,7 @@ def summary(runs):
 
 def main(argv):
     """Measure both tables, print and write them, judge the first."""
-    command_line("smp", __doc__).parse_args(argv)
+    command_line("smp", __doc__, record=True).parse_args(argv)
     kernels = []
     for which in ("smp-patched", "smp-base"):
         kernel.build(which)
@@ -221,7 +220,7 @@ def main(argv):
                   f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
                   + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
                   flush=True)
-    RESULTS.write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
+    result_file("smp.json").write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
                                    "speeds": speeds}, indent=1) + "\n")
     run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", "cost"], "plots", "drawing", 5)
     if failed:

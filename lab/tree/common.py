@@ -23,6 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PATCHES = ROOT / "patches"
+RESULTS = ROOT / "results"
 CACHE = Path(os.environ.get("QDISC_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "qdisc-shared"))
 JOBS = os.cpu_count() or 1
@@ -106,11 +107,38 @@ def base_conf(path=ROOT / "base.conf"):
     return conf
 
 
-def command_line(verb, text):
-    """A parser for the words after a verb of lab/; text: what --help says of it."""
-    return argparse.ArgumentParser(
+class Record(argparse.Action):
+    """--record is RECORD=1 in the environment, for what this starts as well."""
+
+    def __call__(self, *_):
+        os.environ["RECORD"] = "1"
+
+
+def command_line(verb, text, record=False):
+    """A parser for the words after a verb of lab/.
+
+    text: what --help says of it. record: whether it writes files of results/.
+    """
+    parser = argparse.ArgumentParser(
         prog=f"python3 -B lab {verb}", description=text, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)
+    if record:
+        parser.add_argument("--record", action=Record, nargs=0, help="write to results/, which "
+                            "git tracks, instead of build/results/; the same as RECORD=1")
+    return parser
+
+
+def result_file(name):
+    """Where a file of results/ is written: there with RECORD=1, else in build/results/."""
+    recording = os.environ.get("RECORD", "") not in ("", "0")
+    folder = RESULTS if recording else BUILD / "results"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def latest_result(name):
+    """Where a file of results/ is read: what was written here, else what is recorded."""
+    return result_file(name) if result_file(name).exists() else RESULTS / name
 
 
 def kernel_env():
@@ -134,15 +162,14 @@ def say(text):
 
 
 def record_time(target, **more):
-    """Note in results/times.json how long a make target took, in seconds.
+    """Note in times.json how long a make target took, in seconds.
 
     cold: there was no kernel when make started; warm: there was.  Without
     make (QDISC_KIND unset) nothing is noted.
     """
     kind = os.environ.get("QDISC_KIND")
     if kind:
-        path = ROOT / "results" / "times.json"
-        path.parent.mkdir(exist_ok=True)
+        path = result_file("times.json")
         times = json.loads(path.read_text()) if path.exists() else {}
         times.setdefault(target, {})[kind] = {"total_s": round(time.time() - START),
                                               "cores": JOBS, **more}
