@@ -300,6 +300,11 @@ def am_patch(repo, patch, *options, env=None):
     return done.returncode == 0, output
 
 
+def was_merged(output):
+    """Whether git am, as it says, could apply a patch by a 3-way merge only."""
+    return "Using index info to reconstruct a base tree" in output
+
+
 class Series:
     """A folder of patches below patches/; tag marks its last commit in the tree.
 
@@ -336,8 +341,9 @@ class Tree:
     """A git repo in build/: a pinned base, tagged `base`, and series on top of it.
 
     build/<name>.stamp records what it was made of: source (of the base),
-    patches (hash of the patch files), head (the commit they gave), and failed
-    (hash of patch files that did not apply).
+    patches (hash of the patch files), head (the commit they gave), failed (hash of
+    patch files that did not apply), and other (the file or folder that the base came
+    from, if it is not the pinned one: then git am may merge).
     """
 
     def __init__(self, name, series):
@@ -489,22 +495,27 @@ class Tree:
         """Apply series to the base without touching this work tree; {tag: commit}.
 
         git am runs in a second work tree whose files stay absent until a patch
-        needs them.  Committer and date are the author's, so the ids are the
-        same for everybody.
+        needs them; a merge, on another base than the pinned one, needs all.
+        Committer and date are the author's, so the ids are the same for everybody.
         """
         work = self.dir.with_name(self.dir.name + ".am")
         shutil.rmtree(work, ignore_errors=True)
         self.git("worktree", "prune")
-        self.git("worktree", "add", "-q", "--detach", "--no-checkout", work, "base")
+        merging = ["-3"] if self.stamp.get("other") else []
+        self.git("worktree", "add", "-q", "--detach",
+                 "--checkout" if merging else "--no-checkout", work, "base")
         try:
             git(work, "read-tree", "HEAD")
             tips = {}
             for one in series:
                 patches = one.patches()
                 for patch in patches:
-                    good, output = am_patch(work, patch, "--committer-date-is-author-date")
+                    good, output = am_patch(work, patch, *merging,
+                                            "--committer-date-is-author-date")
                     if not good:
                         self.am_failed(patch, output)
+                    if was_merged(output):
+                        say(f"NOTE: {one.folder}/{patch.name} needed a 3-way merge")
                 tips[one.tag] = git(work, "rev-parse", "HEAD") if patches else None
             return tips
         finally:

@@ -59,6 +59,28 @@ MORE = {  # step: what single targets need, and nothing else
 }
 
 
+# ------------------------------------------------------------------ host
+
+def wrong_host(text):
+    """What to do on a system that the lab does not know; "" on Debian and what is like it.
+
+    text: of /etc/os-release.
+    """
+    fields = dict(line.split("=", 1) for line in text.replace('"', "").splitlines() if "=" in line)
+    names = {fields.get("ID"), *fields.get("ID_LIKE", "").split()}
+    if "debian" in names and "ubuntu" not in names:
+        return ""
+    return (f"this is {fields.get('PRETTY_NAME', 'no system that is known')}, and the lab takes "
+            "its packages and the kernel from Debian: run it in a container, as the "
+            "Containerfile in the top folder says")
+
+
+def check_host(path=Path("/etc/os-release")):
+    """Die on a host that has not what the lab takes from Debian."""
+    if complaint := wrong_host(path.read_text() if path.exists() else ""):
+        raise Die(complaint)
+
+
 # -------------------------------------------------------------- packages
 
 def present(probe):
@@ -101,8 +123,21 @@ def packages(wanted):
 
 # ------------------------------------------------------------- downloads
 
+def archive():
+    """(URI of the Debian archive that this system uses, options for apt's list of sources).
+
+    From the system's own settings; Die where it has none.
+    """
+    uri, keyring = archive_uri(), next(filter(os.path.exists, KEYRINGS), None)
+    if not uri or not keyring:
+        raise Die("this system has no Debian archive to download from; use Debian, or put "
+                  f"the files named in base.conf into {DOWNLOADS}, and for the kernel give "
+                  "KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz")
+    return uri, f"signed-by={keyring}"
+
+
 def archive_uri():
-    """URI of the Debian archive that this system uses, from its own settings; None if unknown."""
+    """URI of the Debian archive that this system uses, None if unknown."""
     def lines(*cmd):
         done = subprocess.run(["apt-get", *cmd], capture_output=True, text=True, check=False)
         return done.stdout.splitlines()
@@ -126,15 +161,11 @@ class Apt:
     """
 
     def __init__(self, suite, kind):
-        uri, keyring = archive_uri(), next(filter(os.path.exists, KEYRINGS), None)
-        if not uri or not keyring:
-            raise Die("this system has no Debian archive to download from; use Debian, or put "
-                      f"the files named in base.conf into {DOWNLOADS}, and for the kernel give "
-                      "KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz")
+        uri, trust = archive()
         self.dir = CACHE / "apt" / f"{suite}-{kind}"
         for folder in ("lists/partial", "archives/partial", "files"):
             (self.dir / folder).mkdir(parents=True, exist_ok=True)
-        (self.dir / "sources.list").write_text(f"{kind} [signed-by={keyring}] {uri} {suite} main\n")
+        (self.dir / "sources.list").write_text(f"{kind} [{trust}] {uri} {suite} main\n")
         self.conf = self.dir / "apt.conf"
         self.conf.write_text(f"""\
 #clear APT::Update::Post-Invoke;
@@ -208,8 +239,9 @@ def verified(path, digest):
 def fetch(key):
     """Path of base.conf's <key>_FILE in the cache, downloaded if need be.
 
-    When the archive no longer has the pinned version, the newest one of the
-    suite is taken instead, and said so loudly; Die when nothing works.
+    When the archive no longer has the pinned version, the newest one of the suite (of
+    the kernel: with the same first number) is taken instead, and said so loudly; Die
+    when nothing works.
     """
     conf = base_conf()
     pin = {field: conf[f"{key}_{field}"] for field in
@@ -221,7 +253,7 @@ def fetch(key):
     if instead.exists():
         other = json.loads(instead.read_text())
         if verified(DOWNLOADS / other["file"], other["sha256"]):
-            say(f"NOTE: not the pinned {pin['FILE']} but {other['file']}, the archive had no other")
+            loudly(f"NOT THE PINNED {pin['FILE']} BUT {other['file']}: the archive had no other")
             return DOWNLOADS / other["file"]
     return download(key, pin, path, instead)
 
@@ -253,9 +285,14 @@ def download(key, pin, path, instead):
     if final == path:
         verified(path, pin["SHA256"])
     else:
-        say(f"NOTE: {pin['FILE']} IS GONE FROM THE ARCHIVE; TAKING {final.name} INSTEAD")
+        loudly(f"{pin['FILE']} IS GONE FROM THE ARCHIVE; TAKING {final.name} INSTEAD")
         instead.write_text(json.dumps({"file": final.name, "sha256": sha256(final)}))
     return final
+
+
+def loudly(text):
+    """Say what must not be overlooked."""
+    say(f"\n{'*' * 78}\nNOTE: {text}\n{'*' * 78}")
 
 
 def neighbours():
@@ -305,17 +342,16 @@ def newest(apt, package):
 
 
 def candidates(apt, package):
-    """Kernel source packages to try when the pinned version is gone, best first.
+    """Kernel source packages to try when the pinned version is gone, the newest first.
 
-    The pinned line comes first, as the series most likely applies to it, then
-    later ones, newest first.
+    All with the pinned one's first number, from the pinned one on.
     """
     def version(name):
         return [int(part) for part in re.findall(r"\d+", name)]
 
-    later = [name for name in apt.names(r"linux-source-\d+\.\d+")
-             if version(name) > version(package)]
-    return [package, *sorted(later, key=version, reverse=True)]
+    return sorted((name for name in apt.names(r"linux-source-\d+\.\d+")
+                   if version(name)[0] == version(package)[0]
+                   and version(name) >= version(package)), key=version, reverse=True)
 
 
 def kernel(tree="", tarball=""):
@@ -366,11 +402,13 @@ def iproute2():
         tree.require_saved()
         shutil.rmtree(tree.dir)
     if not tree.dir.exists():
-        part = unpack(fetch("IPROUTE2"), tree.dir, "iproute2-unpack", 1)
-        tree.commit_base(part, f"iproute2 {base_conf()['IPROUTE2_VERSION']}", ["."])
+        origin = fetch("IPROUTE2")
+        part = unpack(origin, tree.dir, "iproute2-unpack", 1)
+        tree.commit_base(part, origin.name.removesuffix(".orig.tar.xz"), ["."])
         part.rename(tree.dir)
         tree.stamp_file.unlink(missing_ok=True)
-        tree.set_stamp(source=source, head=tree.git("rev-parse", "base"))
+        tree.set_stamp(source=source, head=tree.git("rev-parse", "base"), other=None
+                       if origin.name == base_conf()["IPROUTE2_FILE"] else origin.name)
     tree.apply()
     state = tree.git("rev-parse", "HEAD") + hashlib.sha256(
         tree.git("diff", "HEAD", raw=True)).hexdigest()
@@ -434,6 +472,7 @@ def main(argv):
     words = parser.parse_args(argv).step
     if unknown := [word for word in words if word not in steps]:
         parser.error(f"there is no step '{unknown[0]}'; the steps are {', '.join(steps)}")
+    check_host()
     BUILD.mkdir(exist_ok=True)
     for word in words:
         steps[word]()

@@ -4,7 +4,8 @@
 
 apply         unpack the base into build/linux and build/linux-base, git am the series;
               KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz in the
-              environment is the base then
+              environment is the base then. On a base that is not the pinned one,
+              patches are merged where they do not apply
 export        write the commits in build/linux (and build/iproute2) back to patches/,
               and the files they touch to their kernel paths in this repo
 check-copies  fail when those files or patches/ differ from the commits
@@ -16,9 +17,11 @@ its tag, or with patches in its folder; after a rebase its end is the commit wit
 subject of the one that the tag is on.
 """
 
+import io
 import os
 import re
 import shutil
+import tarfile
 import tempfile
 from email.header import Header
 from email.utils import parseaddr
@@ -43,6 +46,7 @@ from tree.common import (
     patch_author,
     run,
     say,
+    was_merged,
 )
 
 # What git tracks of the kernel: everything the series may touch, and what
@@ -61,6 +65,8 @@ COVER = "0000-cover-letter.txt"
 KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")
 MARK = ("# begin: links into build/linux (written by make tree)", "# end: links into build/linux")
 LINUX_BASE = BUILD / "linux-base"
+# The base's own version of each file that the series change: where merges start from.
+BASE_FILES = PATCHES / "base-files.tar.xz"
 
 
 # ------------------------------------------------------------------ tree
@@ -82,10 +88,55 @@ def apply():
         make_linux(wanted)
     if KERNEL.stamp.get("plain") != KERNEL.git("rev-parse", "base") or not LINUX_BASE.exists():
         make_linux_base()
-    if KERNEL.apply():
+    other = KERNEL.stamp.get("other")
+    if other:
+        tell = setup.loudly if KERNEL.stamp["source"].startswith("instead") else say
+        tell(f"build/linux IS Linux {version(KERNEL.dir)} FROM {other}, and not from "
+             f"the pinned {base_conf()['KERNEL_FILE']}")
+    if apply_series(other):
         say(f"build/linux: {KERNEL.git('rev-list', '--count', 'base..HEAD')} patches on "
             f"{KERNEL.git('log', '-1', '--format=%s', 'base')}")
     write_links()
+
+
+def apply_series(other):
+    """Bring build/linux up to date with patches/; True when that changed it.
+
+    other: what its base came from, if that is not the pinned one.
+    """
+    if not other:
+        return KERNEL.apply()
+    if KERNEL.stamp.get("patches") != KERNEL.patches_hash():
+        lend_blobs()
+    try:
+        return KERNEL.apply()
+    except Die as error:
+        conf = base_conf()
+        raise Die(f"{str(error).removeprefix('error: ')}; the series is made for Linux "
+                  f"{conf['KERNEL_VERSION']}: put {conf['KERNEL_FILE']} (SHA-256 "
+                  f"{conf['KERNEL_SHA256']}) into {setup.DOWNLOADS}, 'make clean', and run this "
+                  "again") from None
+
+
+def lend_blobs():
+    """Give build/linux every blob that a patch names, though its base is another one.
+
+    They come from the series applied to BASE_FILES.
+    """
+    with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
+        repo = Path(tmp)
+        for path, content in stored_base_files().items():
+            (repo / path).parent.mkdir(parents=True, exist_ok=True)
+            (repo / path).write_bytes(content)
+        KERNEL.commit_base(repo, "files of the pinned base", ["."])
+        for patch in KERNEL.patches():
+            good, _ = am_patch(repo, patch)
+            if not good:
+                say(f"NOTE: {BASE_FILES.name} lacks what {patch.name} starts from, so that and "
+                    "what follows cannot be merged; 'make export' on the pinned base mends it")
+                break
+        run(["cp", "-an", f"{repo}/.git/objects/.", f"{KERNEL.dir}/.git/objects/"], "lend-blobs",
+            ok=(0, 1))
 
 
 def wanted_source(have):
@@ -96,6 +147,8 @@ def wanted_source(have):
     if have.startswith(("KERNEL=", "LINUX_TARBALL=")):
         say(f"NOTE: build/linux is made from {have} ('make clean' returns to the pinned base)")
         return have
+    if have.startswith("instead ") and not (setup.DOWNLOADS / base_conf()["KERNEL_FILE"]).exists():
+        return have                                     # the pinned base has not come back
     return f"pin {base_conf()['KERNEL_SHA256']}"
 
 
@@ -116,10 +169,14 @@ def make_linux(source):
     (part / ".gitignore").unlink(missing_ok=True)       # Debian's ignores everything
     KERNEL.commit_base(part, f"Linux {version(part)} (tracked part)",
                        [path for path in SUBSET if (part / path).exists()])
-    if origin.name == base_conf()["KERNEL_FILE"]:
+    pinned = origin.name == base_conf()["KERNEL_FILE"]
+    if pinned:
         check_base(part)
+    elif source.startswith("pin "):
+        source = f"instead {origin.name}"
     part.rename(KERNEL.dir)
-    KERNEL.set_stamp(source=source, head=KERNEL.git("rev-parse", "base"))
+    KERNEL.set_stamp(source=source, head=KERNEL.git("rev-parse", "base"), patches=None,
+                     other=None if pinned else origin.name)
 
 
 def version(linux):
@@ -181,6 +238,7 @@ def export(person=""):
         target.parent.mkdir(parents=True, exist_ok=True)
         write(target, content)
         target.chmod(mode)
+    store_base_files(base_files())
     write_links()
     if person:
         export_signed(person)
@@ -409,6 +467,37 @@ def copies(head):
     return files
 
 
+def base_files():
+    """{path: content} in the base of the files that the commits in build/linux change."""
+    touched = set(KERNEL.git("log", "--format=", "--name-only", "--no-renames",
+                             "base..HEAD").split())
+    names = KERNEL.git("ls-tree", "-r", "--name-only", "base", "--", *sorted(touched)).split()
+    return {name: KERNEL.git("show", f"base:{name}", raw=True) for name in names if touched}
+
+
+def stored_base_files():
+    """{path: content} of BASE_FILES; empty if it is not there."""
+    if not BASE_FILES.exists():
+        return {}
+    with tarfile.open(BASE_FILES) as archive:
+        return {member.name: archive.extractfile(member).read() for member in archive}
+
+
+def store_base_files(files):
+    """Write BASE_FILES unless it holds that."""
+    if files != stored_base_files():
+        write_base_files(BASE_FILES, files)
+
+
+def write_base_files(path, files):
+    """Write a file like BASE_FILES, the same bytes for the same files."""
+    with tarfile.open(path, "w:xz", preset=9) as archive:
+        for name, content in sorted(files.items()):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+
+
 def committed():
     """Paths of the files in git below KERNEL_DIRS of this repo."""
     return set(filter(None, (git(ROOT, "ls-files", "-z", "--", *KERNEL_DIRS, check=False)
@@ -450,12 +539,18 @@ def check_copies():
     """make check-copies: Die naming the files that differ from the commits."""
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to compare with; run 'make tree'")
+    if KERNEL.stamp.get("other"):
+        say(f"NOTE: build/linux is made from {KERNEL.stamp['other']}, so its diffs are others: "
+            "nothing is compared")
+        return
     wrong, expected = [], copies("HEAD")
     for path, (_mode, content) in expected.items():
         target = ROOT / path
         if target.is_symlink() or not target.is_file() or target.read_bytes() != content:
             wrong.append(path)
     wrong += sorted(path for path in committed() - expected.keys() if (ROOT / path).exists())
+    if stored_base_files() != base_files():
+        wrong.append(str(BASE_FILES.relative_to(ROOT)))
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         for one in (KERNEL, IPROUTE2):
             if one.dir.exists():
@@ -553,7 +648,7 @@ def am_all(repo, patches, env=None):
                      if line.startswith(("CONFLICT", "error: "))]
             raise Die(f"{patch.name} does not apply to {repo} ({'; '.join(lines[:3])}); apply "
                       f"it by hand there with 'git am -3 {patch}' to see the conflict")
-        if "Using index info to reconstruct a base tree" in output:
+        if was_merged(output):
             merged.append(patch)
     return merged
 
