@@ -9,15 +9,16 @@
  * Nothing here is random, and no loop waits by reading the clock (each read
  * moves the virtual clock by 256 ns).
  *
- *	flows client=NS server=NS addr=A.B.C.D warm=US window=US
+ *	flows client=NS server=NS addr=A.B.C.D [from=A.B.C.D] warm=US window=US
  *	      [probe=US,port=P,probes=N,step=N,tos=T]
  *	      [tcp=NAME,count=N,port=P,per=N,step=N,tos=T,start=US,stagger=US,
- *	       bin=US]...
+ *	       bin=US,host=N]...
  *	      [udp=NAME,... as tcp,rate=BPS]...
  *
  * All times are microseconds. Flow i of a group has the source port
  * port + i / per * step + i % per, so that the ports say which TX queue it is
- * for. It starts at start + i * stagger. rate is that of the whole group, as
+ * for. host: sent from the address from + N, unless 0. It starts at
+ * start + i * stagger. rate is that of the whole group, as
  * frames on Ethernet without FCS. bin: note what arrived in each so many us,
  * from the start of the group to the end of the window. The window begins warm
  * us after the start. Echo request i goes out i * probe / probes us after the
@@ -86,7 +87,7 @@ struct alarm {
 struct group {
 	const char *name;
 	bool udp;
-	uint64_t count, port, per, step, tos, start, stagger, rate, bin;
+	uint64_t count, port, per, step, tos, start, stagger, rate, bin, host;
 	struct flow *flows;
 	uint64_t started;
 	uint64_t sent, sent_at;		/* UDP: frames per flow, first time */
@@ -112,7 +113,7 @@ static struct flow *by_port[65536];
 static struct alarm alarms[3 * MAX_GROUPS + MAX_PROBES + 2];
 static int nalarms;
 
-static const char *client, *server, *address;
+static const char *client, *server, *address, *own;
 static uint64_t warm, window, probe, probe_port, probe_step, probe_tos;
 static uint64_t nprobes = 1;
 
@@ -251,12 +252,15 @@ static void set_option(int fd, int level, int name, int value)
 		die("setsockopt %d %d", level, name);
 }
 
-/* A socket bound to a port of the namespace that the process is in. */
-static int bound(int type, uint64_t port)
+/* A socket bound to a port of the namespace that the process is in, and to the
+ * address own + host unless that is 0.
+ */
+static int bound(int type, uint64_t port, uint64_t host)
 {
-	struct sockaddr_in a = at_port(NULL, port);
+	struct sockaddr_in a = at_port(host ? own : NULL, port);
 	int fd = socket(AF_INET, type | SOCK_CLOEXEC, 0);
 
+	a.sin_addr.s_addr = htonl(ntohl(a.sin_addr.s_addr) + host);
 	if (fd < 0)
 		die("socket");
 	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
@@ -265,10 +269,11 @@ static int bound(int type, uint64_t port)
 	return fd;
 }
 
-static int connected(int type, uint64_t from, uint64_t to, int tos)
+static int connected(int type, uint64_t from, uint64_t host, uint64_t to,
+		     int tos)
 {
 	struct sockaddr_in a = at_port(address, to);
-	int fd = bound(type, from);
+	int fd = bound(type, from, host);
 
 	set_option(fd, IPPROTO_IP, IP_TOS, tos);
 	if (connect(fd, (struct sockaddr *)&a, sizeof(a)))
@@ -435,9 +440,10 @@ static void open_flow(struct group *g, uint64_t i, int listener)
 	by_port[port] = f;
 	f->group = g;
 	if (g->udp) {
-		f->tx.fd = connected(SOCK_DGRAM, port, PORT_UDP, g->tos);
+		f->tx.fd = connected(SOCK_DGRAM, port, g->host, PORT_UDP, g->tos);
 	} else {
-		f->tx.fd = connected(SOCK_STREAM, port, PORT_TCP, g->tos);
+		f->tx.fd = connected(SOCK_STREAM, port, g->host, PORT_TCP,
+				     g->tos);
 		f->rx.fd = accept(listener, NULL, NULL);
 		if (f->rx.fd < 0)
 			die("accept");
@@ -531,13 +537,13 @@ static void set_up(void)
 		die("epoll or timer");
 
 	enter(server);
-	listener = bound(SOCK_STREAM, PORT_TCP);
+	listener = bound(SOCK_STREAM, PORT_TCP, 0);
 	if (listen(listener, 4096))
 		die("listen");
-	sink = bound(SOCK_DGRAM, PORT_UDP);
+	sink = bound(SOCK_DGRAM, PORT_UDP, 0);
 	set_option(sink, SOL_SOCKET, SO_RCVBUFFORCE, 32 << 20);
 	make_nonblocking(sink);
-	echo_server = (struct source){ bound(SOCK_DGRAM, PORT_ECHO),
+	echo_server = (struct source){ bound(SOCK_DGRAM, PORT_ECHO, 0),
 				       on_echo_server };
 	make_nonblocking(echo_server.fd);
 	watch(&echo_server, EPOLLIN);
@@ -549,7 +555,7 @@ static void set_up(void)
 	for (uint64_t i = 0; probe && i < nprobes; i++) {
 		struct source *s = &probes[i].socket;
 
-		s->fd = connected(SOCK_DGRAM, probe_port + i * probe_step,
+		s->fd = connected(SOCK_DGRAM, probe_port + i * probe_step, 0,
 				  PORT_ECHO, probe_tos);
 		s->ready = on_echo;
 		make_nonblocking(s->fd);
@@ -712,6 +718,7 @@ static void read_group(char *text, bool udp)
 		{ "start", &g->start, NSEC_PER_USEC },
 		{ "stagger", &g->stagger, NSEC_PER_USEC },
 		{ "bin", &g->bin, NSEC_PER_USEC },
+		{ "host", &g->host, 1 },
 		{ "rate", &g->rate, 1 },
 	};
 	char *rest;
@@ -748,6 +755,8 @@ static void read_arguments(int argc, char **argv)
 			server = argv[i] + 7;
 		else if (!strncmp(argv[i], "addr=", 5))
 			address = argv[i] + 5;
+		else if (!strncmp(argv[i], "from=", 5))
+			own = argv[i] + 5;
 		else if (!strncmp(argv[i], "tcp=", 4))
 			read_group(argv[i] + 4, false);
 		else if (!strncmp(argv[i], "udp=", 4))
@@ -761,6 +770,9 @@ static void read_arguments(int argc, char **argv)
 		die("probes must be 1 to %d", MAX_PROBES);
 	for (struct group *g = groups; g < groups + ngroups; g++) {
 		uint64_t length = warm + window;
+
+		if (g->host && !own)
+			die("a group with a host needs from");
 
 		g->flows = calloc(g->count, sizeof(*g->flows));
 		if (g->bin && g->start < length)

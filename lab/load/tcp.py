@@ -8,8 +8,8 @@ has one. A filter on r1 maps each flow to its queue by the source port. The way
 back has a delay of rtt_us and no limit. Segmentation is off, so that the shaper
 sees frames of 1514 bytes. lab/load/flows.c drives both ends.
 
-On the host, run() boots a kernel and measures a list of cases; echo(), lone()
-and priority() make cases. scenarios.tcp_cases() has those of the table, and
+On the host, run() boots a kernel and measures a list of cases; echo(), lone(),
+priority() and fair() make cases. scenarios.tcp_cases() has those of the table, and
 "lab scenarios KERNEL echo lone cs5" measures just them.
 
 Where code takes no time, what is measured is what the shaper does with time: no
@@ -30,31 +30,35 @@ CALM = 50_000  # us before the first flow: there the echo has the path for itsel
 PROBE = 997  # us between echo requests: odd, to fall everywhere between frames
 PROBES = 1  # echo flows, each on a queue of its own
 BIN = 10_000  # us
+HOSTS = 2  # more addresses of the client
+CLIENT = "10.0.1.1"
 
 
 # ------------------------------------------------------------- the cases
 
 def group(name, count, queues, first=0, kind="tcp", tos=0, start_us=CALM,
-          stagger_us=300, rate_bps=0, bin_us=0):
+          stagger_us=300, rate_bps=0, bin_us=0, host=0):
     """A group of flows that case() takes.
 
     Flow i is for TX queue first + i % queues and starts at start_us +
     i * stagger_us. kind: "tcp" (sends all it can) or "udp" (sends full-size
     datagrams at rate_bps in all, frames counted). tos: the TOS byte. bin_us:
-    also count what arrived in each interval of that length, 0: do not. A case
+    also count what arrived in each interval of that length, 0: do not. host: 1
+    to HOSTS, for an address of the client that is this host's; 0: its own. A case
     takes up to 11 groups, a group 4096 / queues (rounded up to a power of 2)
     flows per queue.
     """
     return {"name": name, "count": count, "queues": queues, "first": first,
             "kind": kind, "tos": tos, "start_us": start_us,
-            "stagger_us": stagger_us, "rate_bps": rate_bps, "bin_us": bin_us}
+            "stagger_us": stagger_us, "rate_bps": rate_bps, "bin_us": bin_us,
+            "host": host}
 
 
 def case(scenario, qdisc, queues, rate_bps, flows, warm_us, window_us, options="",
          rtt_us=20_000, next_hop_bps=0, probe_us=PROBE, probes=PROBES):
     """What run() measures: a shaper, its load, and how long to look.
 
-    scenario: "echo", "lone", "priority" or any other name, for which there is
+    scenario: "echo", "lone", "priority", "fair" or any other name, for which there is
     no summary. qdisc: a contender as for traffic.contender_lines(). queues: TX
     queues of r1, at least 2. options: more of tc's words. flows: list of group().
     rtt_us: the delay of the way back. next_hop_bps: rate of the FIFO behind
@@ -120,6 +124,21 @@ def priority(qdisc, kind="tcp", queues=4, rate_bps=2350e6, flows=16,
                 rtt_us=rtt_us, **{"probe_us": 0, "options": "diffserv4", **more})
 
 
+def fair(qdisc, counts, rate_bps=200e6, warm_us=2_000_000, window_us=2_500_000, **more):
+    """TCP flows that go on for seconds, counts[q] on each queue q.
+
+    more: as for case(), and hosts: {host as for group(): counts of its flows}, beside
+    those of host 0. In the row: jain over all flows, lowest and highest, in %
+    off their mean; host_bps: payload of each host.
+    """
+    hosts = {0: counts, **more.pop("hosts", {})}
+    groups = [group(f"host {host}", count, 1, first=queue, host=host)
+              for host, all_counts in hosts.items()
+              for queue, count in enumerate(all_counts) if count]
+    return case("fair", qdisc, len(counts), rate_bps, groups, warm_us, window_us,
+                **{"probe_us": 0, **more})
+
+
 # -------------------------------------------------------- host: measuring
 
 def flows_binary():
@@ -142,7 +161,7 @@ def run(kernel, name, cases, on_row=None, allowed=()):
               the start of the group on, if asked for
     echo      base_us: the shortest echo; count, lost; min_us, p50_us, p99_us
               and max_us of the window above base_us
-    and what echo(), lone() or priority() say.
+    and what echo(), lone(), priority() or fair() say.
 
     A run comes out again to within 0.5 % of rates (1 % at 5 Gbit), 5 % of the
     echo's p50 and 10 % of its p99; its maximum is one packet's luck.
@@ -157,6 +176,8 @@ def run(kernel, name, cases, on_row=None, allowed=()):
 
 def summary(row):
     """The figures of a scenario, from what the flows and the echo gave."""
+    if row["scenario"] == "fair":
+        return equality(row["groups"])
     groups = {g["name"]: g for g in row["groups"]}
     if row["scenario"] == "echo":
         bulk = groups["bulk"]
@@ -175,6 +196,19 @@ def summary(row):
         return {"priority_bps": first.get("frames_bps", first["bps"]),
                 "best_effort_bps": groups["best effort"]["bps"]}
     return {}
+
+
+def equality(groups):
+    """What fair() says of all flows of its groups."""
+    count, total = (sum(g[key] for g in groups) for key in ("flows", "bps"))
+    squares = sum(g["bps"] ** 2 / g["flows"] / g["jain"] for g in groups)
+    hosts = {}
+    for g in groups:
+        hosts[g["name"]] = hosts.get(g["name"], 0) + g["bps"]
+    return {"jain": total ** 2 / count / squares,
+            "lowest": 100 * (min(g["min_bps"] for g in groups) * count / total - 1),
+            "highest": 100 * (max(g["max_bps"] for g in groups) * count / total - 1),
+            "host_bps": hosts}
 
 
 # ------------------------------------------------- guest: the bed, one case
@@ -212,6 +246,8 @@ echo 1 >tcp_no_metrics_save
 echo 4096 131072 33554432 >tcp_rmem
 echo 4096 65536 33554432 >tcp_wmem
 for dev in {devices}; do ethtool -K $dev tso off gso off gro off; done""")
+    for host in range(1, HOSTS + 1):
+        command("ip", "-n", "c", "addr", "add", f"10.0.1.{host + 10}/24", "dev", "c0")
     tc(f"-n s qdisc replace dev s0 root netem delay {rtt_us}us limit 1000000")
     if next_hop_bps:
         tc(f"-n h qdisc replace dev h1 root netem rate {next_hop_bps:.0f}bit limit 1000000")
@@ -250,7 +286,7 @@ def flows_arguments(spec):
             f"{g['kind']}={g['name']},port={16384 + 4096 * number + g['first']},"
             f"count={g['count']},per={g['queues']},step={step},tos={g['tos']},"
             f"start={g['start_us']},stagger={g['stagger_us']},bin={g['bin_us']},"
-            f"rate={g['rate_bps']:.0f}")
+            f"rate={g['rate_bps']:.0f},host={g['host'] and g['host'] + 10 - 1}")
     return args
 
 
@@ -262,7 +298,7 @@ def guest(cases):
         names, server = build_bed(spec["queues"], spec["next_hop_bps"], spec["rtt_us"])
         shape(spec["qdisc"], spec["queues"], spec["rate_bps"], spec["options"])
         result = command(str(BUILD / "flows"), "client=c", "server=s",
-                         f"addr={server}", *flows_arguments(spec))
+                         f"addr={server}", f"from={CLIENT}", *flows_arguments(spec))
         for name in names:
             command("ip", "netns", "del", name)
         row = {key: value for key, value in spec.items() if key != "flows"}
