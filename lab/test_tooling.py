@@ -385,6 +385,11 @@ FRONT = (  # rows of README.md's tables: (how they begin, where the figures of r
     ("4 busy queues become 40", "switch 8", "excess", lambda v: v / 1e3),
     ("EF on one of 4 queues", "spread 1", "ef", lambda v: v),
     ("UDP echo beside 64 TCP", "echo 8", "p99_us", lambda v: v),
+    ("the same beside 256", "crowd 256", "p99_us", lambda v: v),
+    ("16 flows on 8 queues", "flows 16/8 1000", "jain", lambda v: v),
+    ("host of one flow", "hosts dual-srchost", "parts", lambda v: v["one"]),
+    ("CS1 on one queue", "diffserv4 CS1, BE", "parts", lambda v: v["CS1"]),
+    ("`diffserv8`, CS1", "diffserv8 CS1, BE", "parts", lambda v: v["CS1"]),
     ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
     ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
     ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
@@ -434,9 +439,7 @@ class Front(unittest.TestCase):
                            and row["what"] == what and row["args"].get("flows") == flows)
             return sum(found) / len(found) if key == "jain" else found[len(found) // 2]
 
-        for start, *where in (("16 flows on 8 queues", "fairness", "jain", "hashed", 16),
-                              ("UDP echo beside 256", "latency", "p99_us", "tcp", 256),
-                              ("the same beside 1024", "latency", "p99_us", "tcp", 1024)):
+        for start, *where in (("UDP echo beside 1024", "latency", "p99_us", "tcp", 1024),):
             label, told = self.figures(start)
             *name, flows = where
             for figure, which in zip(told, ("stock cake_mq", "series"), strict=True):
