@@ -849,7 +849,8 @@ def fair_rows(size):
             {"lowest": ("tcp flows", "lowest"), "highest": ("tcp flows", "highest")}, 10,
             **percent),
         Row("hosts of 1 and 15 TCP flows: off root cake by, points",
-            {"200 Mbit, dual-srchost": ("tcp hosts", "off")}, 5, **percent),
+            {"200 Mbit, dual-srchost, RTT 5 ms": ("tcp hosts near", "off"),
+             "200 Mbit, dual-srchost, RTT 20 ms": ("tcp hosts", "off")}, (2, 5), **percent),
         Row("UDP echo beside TCP flows, 8 queues, 1 Gbit: p50, us",
             {**several([f"crowd {n}" for n in CROWDS], "p50_us", "{}"),
              **several([f"root crowd {n}" for n in CROWDS], "p50_us", "{}, cake at the root")},
@@ -1055,9 +1056,10 @@ def tcp_cases(slow=False):
                                            length_us=250_000)
     for prefix, contender in (("", "cake_mq"), ("root ", "cake")):
         cases[f"{prefix}tcp flows"] = tcp.fair(contender, CROWDED, options="besteffort flows")
-        cases[f"{prefix}tcp hosts"] = tcp.fair(
-            contender, (0,) * 8, hosts={1: (4, *CROWDED[1:]), 2: (0, 0, 0, 1)},
-            options="besteffort dual-srchost")
+        for name, rtt in (("tcp hosts", 20_000), ("tcp hosts near", 5_000)):
+            cases[f"{prefix}{name}"] = tcp.fair(
+                contender, (0,) * 8, hosts={1: (4, *CROWDED[1:]), 2: (0, 0, 0, 1)},
+                options="besteffort dual-srchost", rtt_us=rtt)
         if slow:
             for count in CROWDS:
                 cases[f"{prefix}crowd {count}"] = tcp.echo(
