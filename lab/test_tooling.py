@@ -63,6 +63,22 @@ class Guests(unittest.TestCase):
         text = self.complaint("echo '<4>WARNING: CPU: 0 PID: 1 at x.c:1' >/dev/kmsg")
         self.assertIn("splat", text)
 
+    def test_trace(self):
+        """Of a splat, what the kernel says with it; with lines where vmlinux has them."""
+        run = boot.boot(KERNEL, "tooling", "echo '<4>BUG: x' >/dev/kmsg; echo next >/dev/kmsg",
+                        timeout=60)
+        self.assertRegex(run.report(), "(?s)kernel splat 'BUG: x'.*BUG: x.*next")
+        self.assertEqual(run.trace(["BUG: x"]), "")
+        with tempfile.TemporaryDirectory() as folder:
+            code, program = Path(folder) / "f.c", Path(folder) / "vmlinux"
+            code.write_text("int g(int x);\nint f(int x)\n{\n\treturn g(x) + 1;\n}\n"
+                            "int main(void) { return f(0); }\nint g(int x) { return x; }\n")
+            common.run(["gcc", "-g", "-O0", "-no-pie", "-o", program, code], "tooling")
+            log = "one\nWARNING: CPU: 0 at f+0x5/0x20\nCall Trace:\n f+0x15/0x20\n"
+            text = boot.decoded(log, program)
+            self.assertRegex(text, r"^WARNING: CPU: 0 at f \(.*f.c:[34]\)\nCall Trace:\n *f \(")
+            self.assertIn("f+0x15/0x20", boot.decoded(log, Path(folder) / "none"))
+
     def test_panic(self):
         """A kernel that panics."""
         self.assertIn("Kernel panic", self.complaint("kill -SEGV 1; echo c >/proc/sysrq-trigger"))

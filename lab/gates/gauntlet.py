@@ -240,7 +240,7 @@ class Job:
     def look(self, guest):
         """gather(), and judge how it ended."""
         self.gather(guest)
-        if bad := guest.complaint(self.allowed):
+        if bad := guest.report(self.allowed):
             self.failed.append(bad)
 
     def name(self, job):

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from guest.boot import boot, splats
+from guest.boot import boot, decoded, splats
 from tree.common import BUILD, Die, command_line, result_file, say
 from tree.kernel import image
 
@@ -49,7 +49,8 @@ def main(argv):
          "passed": passed, "failed": ran - passed,
          "cases": [f"{name}: {verdict}" for verdict, name in cases]}, indent=1) + "\n")
     if bad:
-        raise Die(f"kernel splat '{bad[0].strip()}' in a KUnit run: see {out}/test.log")
+        raise Die(f"kernel splat '{bad[0].strip()}' in a KUnit run: see {out}/test.log\n"
+                  + decoded(log, out / "vmlinux"))
     if done.returncode or not ran:
         raise Die(f"the KUnit suite failed: see {out}/test.log")
     print(f"{passed} passed, {ran - passed} failed")

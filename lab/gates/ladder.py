@@ -24,7 +24,7 @@ def run_kunit(which, touched, failed):
     """The KUnit suites of a kernel; how many cases passed. failed: gets sentences."""
     passed, bad, guest = kunit.run_suites(kernel.KERNELS[which].out, f"ladder-{which}-kunit",
                                           timeout=300)
-    if complaint := guest.complaint(kernel.known_splats(which)):
+    if complaint := guest.report(kernel.known_splats(which)):
         failed.append(complaint)
     if bad:
         failed.append(f"{bad} KUnit cases fail: see {guest.job}/dmesg")
@@ -41,7 +41,7 @@ def run_tdc(which, touched, failed):
     if not suites:
         return 0
     got, guest = tdc.run_suites(kernel.KERNELS[which].out, tree, f"ladder-{which}-tdc", suites)
-    if complaint := guest.complaint(kernel.known_splats(which)):
+    if complaint := guest.report(kernel.known_splats(which)):
         failed.append(complaint)
     passed, _, bad = tdc.compare(got, tdc.record())
     failed += bad

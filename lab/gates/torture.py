@@ -1005,7 +1005,7 @@ def shrink(kernel, title, lines):
 def judge(kernel, name, lines, shrinking=True):
     """Run lines, report, shrink and save them if they fail; their row, None if so."""
     start = time.monotonic()
-    bad, at, row, _ = attempt(kernel, lines)
+    bad, at, row, guest = attempt(kernel, lines)
     took = time.monotonic() - start
     if not bad:
         print(f"ok    {name}: {len(lines)} operations, {row['refused']} refused, "
@@ -1013,6 +1013,8 @@ def judge(kernel, name, lines, shrinking=True):
         return {**row, "seconds": round(took, 1)}
     print(f"FAIL  {name}: {bad}" + (f"; operation {at + 1}" if at is not None else ""),
           flush=True)
+    if trace := guest.trace(ALLOWED):
+        print(trace, flush=True)
     lines = upto(lines, at)
     if shrinking:
         lines = shrink(kernel, f"{name}: {bad}", lines)

@@ -15,6 +15,7 @@ import hashlib
 import os
 import re
 import shutil
+from pathlib import Path
 
 from tree.common import (
     BUILD,
@@ -87,20 +88,22 @@ def emulated(kernel):
     return os.path.basename(kernel) == os.path.basename(BZIMAGE)
 
 
+def vmlinux(kernel):
+    """Where the symbols of a kernel are, a path as of image()."""
+    folder = Path(kernel).parent
+    return (folder.parents[2] if emulated(kernel) else folder) / "vmlinux"
+
+
 def flags(which, source):
     """Arguments for make that change how single sources are compiled.
 
-    In most kernels, what members of a rate group write to their cache line is counted;
-    in those that look for data races a race can be switched on instead, and lines are
-    known by number.
+    Lines are known by number, which changes no code. In most kernels, what members of a
+    rate group write to their cache line is counted; in those that look for data races a
+    race can be switched on instead.
     """
-    of = collections.defaultdict(str)
+    of = collections.defaultdict(str, dict.fromkeys(OURS, "-g1 "))
     include = f"-include {LAB}/"
-    if which.startswith("kcsan"):
-        of.update(dict.fromkeys(OURS, "-g1 "))
-        of["sch_rate_group"] += include + "race.h"
-    else:
-        of["sch_rate_group"] = include + "count.h"
+    of["sch_rate_group"] += include + ("race.h" if which.startswith("kcsan") else "count.h")
     if which == "sweep-patched":
         of["sch_rate_group"] += f" {include}sweep.h"
     if which == "sweep-base":
@@ -110,7 +113,7 @@ def flags(which, source):
         if len(where) != 1:
             raise Die("the base's sch_cake.c sets sync_time in another way; correct "
                       "lab/tree/sweep.h")
-        of["sch_cake"] = f"-DSYNC_LINE={where[0]} {include}sweep.h"
+        of["sch_cake"] += f"-DSYNC_LINE={where[0]} {include}sweep.h"
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
     if KERNELS[which].fragments == DEBUG:
         args += MEMORY
