@@ -20,7 +20,17 @@ import unittest.mock
 from pathlib import Path
 
 import miniature
-from gates import changes, check, check_patches, check_series, coverage, gauntlet, tdc, torture
+from gates import (
+    changes,
+    check,
+    check_patches,
+    check_series,
+    coverage,
+    gauntlet,
+    kunit,
+    tdc,
+    torture,
+)
 from guest import boot
 from load import scenarios
 from measure import demo
@@ -714,6 +724,15 @@ class Reading(unittest.TestCase):
             self.assertEqual(tdc.suite_file("linux-base", name), path)
         self.assertEqual(tdc.touched_suites("linux-base"), [])
         self.assertIn("the lab", tdc.owners({"mq": {"86ac": ("ok", "")}}, {}))
+
+    def test_kunit(self):
+        """Cases in the JSON of kunit.py, parameters included."""
+        found = list(kunit.cases({"test_cases": [], "sub_groups": [{
+            "name": "s", "test_cases": [{"name": "a", "status": "PASS"}],
+            "sub_groups": [{"name": "p", "sub_groups": [], "test_cases": [
+                {"name": "x", "status": "FAIL"}, {"name": "y", "status": "SKIP"}]}]}]}))
+        self.assertEqual(found, [("s/a", "PASS"), ("s/p/x", "FAIL"), ("s/p/y", "SKIP")])
+        self.assertEqual(kunit.counted(found), (1, 1))
 
     def test_tap(self):
         """Lines of tdc's TAP output."""

@@ -78,6 +78,8 @@ def boot(number, file):
 def verdicts(log, source):
     """(failed, passed, whether the suite ended) from the KTAP log of a suite.
 
+    kunit.py does not say in which case the kernel complained or crashed, so it is read here.
+
     A case is named case, or case/parameter. One in which the kernel complained,
     crashed or hung counts as failed, even if it passed all the same, and so does one
     that was skipped.
