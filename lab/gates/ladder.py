@@ -10,14 +10,30 @@ that the series so far touch and the base's for the qdiscs that they change.
 
 import collections
 import time
+from dataclasses import dataclass
 
 from tree import kernel
 from tree.common import KERNEL, Die, command_line, say, verdict
 
 from gates import kunit, tdc
 
-Rung = collections.namedtuple("Rung", "series patches kunit tdc seconds failed")
 HEAD = f"{'series':<20}{'patches':>8}{'KUnit':>7}{'tdc':>6}{'failed':>8}{'s':>6}"
+
+
+@dataclass
+class Rung:
+    """A series' end.
+
+    patches: how many it has. kunit, tdc: cases that passed. seconds: what that took.
+    failed: sentences.
+    """
+
+    series: str
+    patches: int
+    kunit: int
+    tdc: int
+    seconds: int
+    failed: list[str]
 
 
 def run_kunit(which, touched, failed):

@@ -32,6 +32,7 @@ line is 'N passed, N failed', one per seed or fault.
 
 import collections
 import ctypes
+import enum
 import json
 import os
 import random
@@ -44,8 +45,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
-from guest.boot import run_script, splats
+from guest.boot import Guest, run_script, splats
 from load.traffic import pktgen, random_stream
 from tree.common import BUILD, command_line, result_file, say, shrunk
 from tree.kernel import FAULTS, build, emulated, image
@@ -70,8 +72,16 @@ JUDGED = re.compile(r"_*(qdisc|cake|tbf|mq|mqprio|rate_group|fq_codel|pfifo|bfif
                     r"|netem|tc|tcf|cls|mall|gen|gnet|attach|alloc_netdev|netif_alloc"
                     r"|nsim|dummy|setup_net|copy_net_ns|net_alloc|pktgen)_")
 
-# What is wrong (None: nothing), with which line, the last row of guest(), the Guest.
-Attempt = collections.namedtuple("Attempt", "bad at row guest")
+
+class Attempt(NamedTuple):
+    """What is wrong (None: nothing), after which line, the last row of guest(), the Guest."""
+
+    bad: str | None
+    at: int | None
+    row: dict
+    guest: Guest
+
+
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 TRACING = Path("/sys/kernel/debug/tracing")
@@ -508,6 +518,14 @@ class Log:
                 found = found or line
 
 
+class Answer(enum.Enum):
+    """What became of a line that a tc or ip was told."""
+
+    YES = "accepted"
+    NO = "refused"
+    GONE = "the tool has ended"
+
+
 class Trouble(Exception):
     """An operation did not end, or was refused though it must not be."""
 
@@ -547,7 +565,7 @@ class Batch:
         self.count += 2
 
     def finish(self, patience=0):
-        """Whether the line was accepted; None if that was the end of tc.
+        """What became of the line.
 
         patience: s after which an answer that the kernel could not send does not
         come any more; 0 if that must not happen.
@@ -559,13 +577,13 @@ class Batch:
                 hang(self.limit, self.process)
             if not select.select([pipe], [], [], patience or left)[0]:
                 if patience and "netlink_recvmsg" in stack(self.process):
-                    return None
+                    return Answer.GONE
                 continue
             more = os.read(pipe.fileno(), 65536)
             if not more:
-                return None
+                return Answer.GONE
             text += more
-        return b"Command failed -:%d\n" % (self.count - 1) not in text
+        return Answer.NO if b"Command failed -:%d\n" % (self.count - 1) in text else Answer.YES
 
     def fail(self, nth, words):
         """Do a line whose nth allocation fails: as finish(), and whether it had so many.
@@ -577,12 +595,12 @@ class Batch:
             self.finish()
         self.fail_nth.write_text(f"{nth}")
         self.start(words)
-        good = self.finish(PATIENCE)
-        if good is None:
-            return None, True
+        answer = self.finish(PATIENCE)
+        if answer is Answer.GONE:
+            return answer, True
         failed = self.fail_nth.read_text().strip() == "0"
         self.fail_nth.write_text("0")
-        return good, failed
+        return answer, failed
 
     def end(self):
         """Let it end."""
@@ -680,10 +698,10 @@ class Operator:
 
     def finish(self, key):
         """Whether the line was accepted."""
-        good = self.batches[key].finish()
-        if good is None:
+        answer = self.batches[key].finish()
+        if answer is Answer.GONE:
             raise Trouble(f"{key[0]} has ended")
-        return good
+        return answer is Answer.YES
 
     def fail(self, nth, words):
         """Do a line whose nth allocation fails, or the 1st, 2nd, 3rd and so on in turn."""
@@ -691,13 +709,13 @@ class Operator:
             return self.carry_out(words)
         for number in range(1, SWEEP) if nth == "all" else [int(nth)]:
             key, rest = self.batch(words)
-            good, failed = self.batches[key].fail(number, rest)
-            if good is None or "netns" in words:  # it needed that, or is in the wrong one
+            answer, failed = self.batches[key].fail(number, rest)
+            if answer is Answer.GONE or "netns" in words:  # it needed that, or is in the wrong one
                 self.batches.pop(key).end()
             if not failed:
-                return good
+                return answer is Answer.YES
             self.failed += 1
-        return bool(good) if nth != "all" else self.carry_out(words)
+        return answer is Answer.YES if nth != "all" else self.carry_out(words)
 
     def nsim(self, word):
         """Whether s0 was created, with queues that ethtool -L can take away, or deleted."""

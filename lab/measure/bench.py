@@ -15,6 +15,7 @@ import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -27,15 +28,29 @@ from tree.common import command_line, result_file
 
 ROUNDS = 4
 RUNS = 5  # of a round
-CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, s)
-    # load: bit/s in all, None: saturated. With options, in two tins.
-    **{f"saturated, {n} queues": (10e9, n, FRAME, None, "", 0.5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """rate: bit/s. size: of a frame, bytes. load: bit/s in all, None: saturated; with
+    options, in two tins. seconds: of a run."""
+
+    rate: float
+    queues: int
+    size: int = FRAME
+    load: float | None = None
+    options: str = ""
+    seconds: float = 0.5
+
+
+CASES = {
+    **{f"saturated, {n} queues": Case(10e9, n)
        for n in (2, 8, 40, 256, 1024)},
     "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
-        (20e9, 40, 200, 12e9, "", 0.1),
+        Case(20e9, 40, size=200, load=12e9, seconds=0.1),
     # the series keep the thresholds of tins over all queues, by claims of each
     "best effort and EF saturated, diffserv4, 40 queues":
-        (10e9, 40, FRAME, None, "diffserv4", 0.5),
+        Case(10e9, 40, options="diffserv4"),
 }
 
 
@@ -80,8 +95,7 @@ def per_packet(kernels, label, rounds):
 
     kernels: {kernel: path of its hop module}.
     """
-    keys = ("rate", "queues", "size", "load", "options", "seconds")
-    spec = dict(zip(keys, CASES[label]))
+    spec = asdict(CASES[label])
     cpus = sorted(os.sched_getaffinity(0))
     rows = {which: [] for which in kernels}
     for number in range(rounds):

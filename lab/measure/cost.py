@@ -28,6 +28,7 @@ import shutil
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from load.scenarios import EF
@@ -61,12 +62,26 @@ TOLERANCE = 0.01  # of a stored count
 MISSED = 0.02  # of the load that a case is about, too little; stock may send too much
 TOP = 25  # functions shown
 TIMEOUT = 1200  # s for a boot
-Case = collections.namedtuple("Case", "kind queues bound rate size load options",
-                              defaults=(10e9, FRAME, None, ""))
-# kind: what the device has: see qdiscs(). rate and load: bit/s in all; load None:
-# saturated, in two tins with options.
-#
-# bound: just above what the code reaches. It is not lower because
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is counted.
+
+    kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
+    and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
+    """
+
+    kind: str
+    queues: int
+    bound: float
+    rate: float = 10e9
+    size: int = FRAME
+    load: float | None = None
+    options: str = ""
+
+
+# A bound is just above what the code reaches. It is not lower because
 # - of saturated queues, few are the dearest: with 2, a slot halves timers and what they
 #   lead to (-800), and asking for it and keeping account of it costs 200 a packet. Longer
 #   slots would cost less, and delay the others; with many queues stock looks at them all.

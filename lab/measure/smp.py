@@ -14,12 +14,12 @@ with the unpatched kernel as well: RCU complains, and next to nothing is sent. S
 a run says nothing about the bound and is repeated; smp.json counts them.
 """
 
-import collections
 import json
 import math
 import re
 import statistics
 import threading
+from dataclasses import dataclass
 
 from guest.boot import run_script
 from load.hop import NAME, Hop
@@ -32,12 +32,25 @@ HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
 
-# A case of the first table. rate: bit/s. stall, stopq: one in so many transmits takes 1 ms
-# longer, or stops its queue for 5 ms. changes: the rate is changed under load. mice:
-# packets/s of every queue but the first, which then has frames of two lengths; 0: all
-# queues are saturated with full-size frames.
-Load = collections.namedtuple("Load", "rate queues stall stopq changes mice",
-                              defaults=(0, 0, False, 0))
+
+@dataclass(frozen=True)
+class Load:
+    """A case of the first table.
+
+    rate: bit/s. stall, stopq: one in so many transmits takes 1 ms longer, or stops its
+    queue for 5 ms. changes: the rate is changed under load. mice: packets/s of every
+    queue but the first, which then has frames of two lengths; 0: all queues are saturated
+    with full-size frames.
+    """
+
+    rate: float
+    queues: int
+    stall: int = 0
+    stopq: int = 0
+    changes: bool = False
+    mice: float = 0
+
+
 BOUNDS = {
     "1 Gbit, 2 queues": Load(1e9, 2),
     "1 Gbit, one busy queue and 7 of 5000 packets/s": Load(1e9, 8, mice=5000),
