@@ -65,19 +65,18 @@ class Job:
     deterministic virtual time, which UML has. timeout: s of host time. on_line: called
     with each line that the guest adds to the file /run/job/progress; not the console,
     whose interrupts come when the host has time for them and would blur virtual time.
-    interactive: the console is the terminal. cpus: for a kernel that can have more than
+    cpus: for a kernel that can have more than
     one. params: more of the kernel's own parameters.
     """
 
     name: str
     command: str
     env: dict[str, str] = field(default_factory=dict)
-    files: Sequence[os.PathLike] = ()
+    files: Sequence[Path | str] = ()
     virtual: bool = False
     mem: str = "1G"
     timeout: float = 600
     on_line: Callable[[str], None] | None = None
-    interactive: bool = False
     cpus: int = 1
     params: Sequence[str] = ()
 
@@ -101,7 +100,7 @@ class Guest:
     console: str
     dmesg: str
     seconds: float
-    kernel: os.PathLike
+    kernel: Path | str
 
     def complaint(self, allowed: Sequence[str] = ()) -> str | None:
         """One sentence about what went wrong, or None."""
@@ -162,12 +161,12 @@ def fixed_random() -> str:
     return str(shim)
 
 
-def unstarted(kernel: os.PathLike, job: Job) -> bool:
+def unstarted(kernel: Path | str, job: Job) -> bool:
     """Whether QEMU runs a kernel that has not got as far as the job's command."""
     return emulated(kernel) and not os.path.exists(os.path.join(job.folder, "started"))
 
 
-def uml(kernel: os.PathLike, job: Job, params: Sequence[str]) -> list[str]:
+def uml(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The command that starts a UML kernel, with params and those that are its own."""
     args = [str(kernel), f"mem={job.mem}", "root=/dev/root", "rootfstype=hostfs",
             "rootflags=/", "con=null", "con0=fd:0,fd:1", "seccomp=on", "SHARE=hostfs"]
@@ -177,7 +176,7 @@ def uml(kernel: os.PathLike, job: Job, params: Sequence[str]) -> list[str]:
     return ["setarch", "-R", *args, *params]
 
 
-def qemu(kernel: os.PathLike, job: Job, params: Sequence[str]) -> list[str]:
+def qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The same for an x86_64 kernel.
 
     ACPI does not route interrupts: its byte code takes minutes where every access is
@@ -195,8 +194,8 @@ def qemu(kernel: os.PathLike, job: Job, params: Sequence[str]) -> list[str]:
     return [*args, "-append", " ".join([own, *params])]
 
 
-def boot(kernel: os.PathLike, name: str, command: str, **how: Any) -> Guest | None:
-    """Run a shell command as root inside a kernel; None if that was interactive.
+def boot(kernel: Path | str, name: str, command: str, **how: Any) -> Guest:
+    """Run a shell command as root inside a kernel.
 
     kernel: path as of image(). The rest is as in a Job. A kernel in QEMU that does not
     get as far as the command is booted once more, which is said: before, several
@@ -204,35 +203,38 @@ def boot(kernel: os.PathLike, name: str, command: str, **how: Any) -> Guest | No
     """
     job = Job(name, command, **how)
     guest = once(kernel, job)
-    if guest and unstarted(kernel, job):
+    if unstarted(kernel, job):
         say(f"{kernel} did not get as far as its command; booting it once more")
         guest = once(kernel, job)
     return guest
 
 
-def once(kernel: os.PathLike, job: Job) -> Guest | None:
+def interact(kernel: Path | str, name: str, command: str) -> None:
+    """As boot(), with the terminal as console."""
+    job = Job(name, command)
+    prepare(kernel, job)
+    subprocess.run(command_of(kernel, job), env=host_env(job), check=False)
+
+
+def once(kernel: Path | str, job: Job) -> Guest:
     """Boot a kernel once: what boot() does."""
-    if not os.access(kernel, os.R_OK if emulated(kernel) else os.X_OK):
-        raise Die(f"there is no kernel at {kernel}: run make build")
-    prepare(job)
-    args = command_of(kernel, job)
+    prepare(kernel, job)
     start = time.monotonic()
-    if job.interactive:
-        subprocess.run(args, env=host_env(job), check=False)
-        return None
-    console = watched(kernel, job, args)
+    console = watched(kernel, job, command_of(kernel, job))
     return Guest(
         job.folder, _number(os.path.join(job.folder, "rc")), console,
         _text(os.path.join(job.folder, "dmesg")), time.monotonic() - start, kernel,
     )
 
 
-def prepare(job: Job) -> None:
-    """Make the job's folder anew, with what the guest reads there."""
+def prepare(kernel: Path | str, job: Job) -> None:
+    """Make the job's folder anew, with what the guest reads there; Die without a kernel."""
+    if not os.access(kernel, os.R_OK if emulated(kernel) else os.X_OK):
+        raise Die(f"there is no kernel at {kernel}: run make build")
     shutil.rmtree(job.folder, ignore_errors=True)
     os.makedirs(job.folder)
-    for f in job.files:
-        shutil.copy(f, job.folder)
+    for file in job.files:
+        shutil.copy(file, job.folder)
     guest_env = {
         "HOME": "/root",
         "PATH": f"{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
@@ -246,7 +248,7 @@ def prepare(job: Job) -> None:
         f.write(job.command + "\n")
 
 
-def command_of(kernel: os.PathLike, job: Job) -> list[str]:
+def command_of(kernel: Path | str, job: Job) -> list[str]:
     """The words that start a kernel for a job."""
     params = [
         "ro", f"init={ROOT}/lab/guest/init.sh", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
@@ -264,7 +266,7 @@ def host_env(job: Job) -> dict[str, str]:
     return {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if job.virtual else {})}
 
 
-def watched(kernel: os.PathLike, job: Job, args: list[str]) -> str:
+def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
     """Start a kernel and read along until its end, or kill it; its console."""
     proc = subprocess.Popen(
         args, env=host_env(job), stdin=subprocess.DEVNULL, text=True,
@@ -305,8 +307,8 @@ def watched(kernel: os.PathLike, job: Job, args: list[str]) -> str:
     return "".join(console)
 
 
-def run_script(kernel: os.PathLike | str, name: str, module: str, spec: Any,
-               hop: os.PathLike | None = None,
+def run_script(kernel: Path | str, name: str, module: str, spec: Any,
+               hop: Path | str | None = None,
                on_row: Callable[[dict], None] | None = None,
                **more: Any) -> tuple[list, Guest]:
     """Boot a kernel that runs guest(spec) of a module in lab/: (rows, Guest).

@@ -14,6 +14,7 @@ bench.json.
 import json
 import os
 import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,12 +55,12 @@ CASES = {
 }
 
 
-def wakeups():
+def wakeups() -> int:
     """Runs of the softirq that sends what was queued, since boot."""
     return int(re.search(r"NET_TX: *(\d+)", Path("/proc/softirqs").read_text())[1])
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """RUNS rows of one load, after one that does not count. Runs in the guest."""
     hop = Hop(spec["queues"])
     install("cake_mq", spec["rate"], spec["queues"], spec["options"])
@@ -80,7 +81,7 @@ def guest(spec):
     hop.remove()
 
 
-def boot_on(cpu, which, hop, spec):
+def boot_on(cpu: int, which: str, hop: Path, spec: dict) -> list[dict]:
     """The rows of guest() in a kernel that has that CPU of the host."""
     os.sched_setaffinity(0, {cpu})  # of this thread, and of what it starts
     rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "measure.bench", spec,
@@ -89,7 +90,7 @@ def boot_on(cpu, which, hop, spec):
     return rows
 
 
-def per_packet(kernels, label, rounds):
+def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
     """The row of a case, per packet: {"ns", "wakeups"}: {kernel: median}; "ratios": of
     each pair of runs, in order.
 
@@ -111,7 +112,7 @@ def per_packet(kernels, label, rounds):
                for name in ("ns", "wakeups")}, "ratio": median(ratios), "ratios": ratios}
 
 
-def told(label, row):
+def told(label: str, row: dict) -> str:
     """A line of the table."""
     cost, wakeups = ([row[name][which] for which in ("bench-base", "bench-patched")]
                      for name in ("ns", "wakeups"))
@@ -119,7 +120,7 @@ def told(label, row):
         label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure, print, write."""
     parser = command_line("bench", __doc__, record=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"({ROUNDS})")
