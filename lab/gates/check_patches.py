@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What netdev asks of each patch alone, for check.py.
+"""What netdev asks of each patch alone, for lab check.
 
 For every patch, on the commits before it: it builds net/sched with W=1 and no
 warning, sparse and kernel-doc say nothing new about the files that it touches,

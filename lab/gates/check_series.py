@@ -2,7 +2,7 @@
 """What netdev asks of a series as a whole, and what our own files are held to.
 
 jobs() gives the checks; each returns (what it looked at, complaints). They run in
-build/check-linux, which check.py leaves at the last commit.
+build/check-linux, which check leaves at the last commit.
 """
 
 import os
