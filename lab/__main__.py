@@ -8,6 +8,7 @@ and with which options, and does nothing.
 
 import importlib
 import sys
+from collections.abc import Sequence
 
 from tree.common import Die, guard
 
@@ -40,7 +41,7 @@ VERBS = {  # verb: (module, what it does)
 }
 
 
-def run(verb, argv):
+def run(verb: str, argv: Sequence[str]) -> None:
     """Run a verb with the words after it."""
     try:
         module = importlib.import_module(VERBS[verb][0])
@@ -50,7 +51,7 @@ def run(verb, argv):
     guard(module.raw if verb == "scenarios" else module.main, argv)
 
 
-def main():
+def main() -> None:
     """Run a verb, or list them."""
     words = sys.argv[1:]
     if not words or words[0] not in VERBS:

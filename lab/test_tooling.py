@@ -20,7 +20,17 @@ import unittest.mock
 from pathlib import Path
 
 import miniature
-from gates import changes, check, check_patches, check_series, coverage, gauntlet, tdc, torture
+from gates import (
+    changes,
+    check,
+    check_patches,
+    check_series,
+    coverage,
+    gauntlet,
+    kunit,
+    tdc,
+    torture,
+)
 from guest import boot
 from load import scenarios
 from measure import demo
@@ -62,6 +72,22 @@ class Guests(unittest.TestCase):
         """A splat counts although the command ended well."""
         text = self.complaint("echo '<4>WARNING: CPU: 0 PID: 1 at x.c:1' >/dev/kmsg")
         self.assertIn("splat", text)
+
+    def test_trace(self):
+        """Of a splat, what the kernel says with it; with lines where vmlinux has them."""
+        run = boot.boot(KERNEL, "tooling", "echo '<4>BUG: x' >/dev/kmsg; echo next >/dev/kmsg",
+                        timeout=60)
+        self.assertRegex(run.report(), "(?s)kernel splat 'BUG: x'.*BUG: x.*next")
+        self.assertEqual(run.trace(["BUG: x"]), "")
+        with tempfile.TemporaryDirectory() as folder:
+            code, program = Path(folder) / "f.c", Path(folder) / "vmlinux"
+            code.write_text("int g(int x);\nint f(int x)\n{\n\treturn g(x) + 1;\n}\n"
+                            "int main(void) { return f(0); }\nint g(int x) { return x; }\n")
+            common.run(["gcc", "-g", "-O0", "-no-pie", "-o", program, code], "tooling")
+            log = "one\nWARNING: CPU: 0 at f+0x5/0x20\nCall Trace:\n f+0x15/0x20\n"
+            text = boot.decoded(log, program)
+            self.assertRegex(text, r"^WARNING: CPU: 0 at f \(.*f.c:[34]\)\nCall Trace:\n *f \(")
+            self.assertIn("f+0x15/0x20", boot.decoded(log, Path(folder) / "none"))
 
     def test_panic(self):
         """A kernel that panics."""
@@ -537,6 +563,8 @@ ROOMS = {  # room: rooms that it may import from, which are below it
     "gates": ("tree", "guest", "load"),
     "measure": ("tree", "guest", "load"),
 }
+# Modules whose functions have no type hints yet.
+UNHINTED = {"load.scenarios", "load.tcp", "load.hop", "measure.figures", "measure.plots"}
 
 
 class Rooms(unittest.TestCase):
@@ -573,6 +601,21 @@ class Rooms(unittest.TestCase):
         order = graphlib.TopologicalSorter(
             {name: used - {name} for name, used in self.uses().items()})
         self.assertGreater(len(list(order.static_order())), 30)
+
+    def test_hints(self):
+        """Public functions say what they take and give."""
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            if f"{path.parent.name}.{path.stem}" in UNHINTED:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.ClassDef | ast.Module):
+                    continue
+                for one in node.body:
+                    if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
+                        args = one.args.args + one.args.kwonlyargs
+                        self.assertTrue(one.returns and all(
+                            arg.annotation for arg in args if arg.arg != "self"),
+                            f"{path.name}: {one.name}")
 
     def test_licence(self):
         """Every file of lab/ that can have a comment begins with its licence."""
@@ -701,6 +744,15 @@ class Reading(unittest.TestCase):
             self.assertEqual(tdc.suite_file("linux-base", name), path)
         self.assertEqual(tdc.touched_suites("linux-base"), [])
         self.assertIn("the lab", tdc.owners({"mq": {"86ac": ("ok", "")}}, {}))
+
+    def test_kunit(self):
+        """Cases in the JSON of kunit.py, parameters included."""
+        found = list(kunit.cases({"test_cases": [], "sub_groups": [{
+            "name": "s", "test_cases": [{"name": "a", "status": "PASS"}],
+            "sub_groups": [{"name": "p", "sub_groups": [], "test_cases": [
+                {"name": "x", "status": "FAIL"}, {"name": "y", "status": "SKIP"}]}]}]}))
+        self.assertEqual(found, [("s/a", "PASS"), ("s/p/x", "FAIL"), ("s/p/y", "SKIP")])
+        self.assertEqual(kunit.counted(found), (1, 1))
 
     def test_tap(self):
         """Lines of tdc's TAP output."""

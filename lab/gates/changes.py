@@ -21,6 +21,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from guest.boot import boot_script
 from load.hop import NAME, Hop
@@ -73,7 +75,7 @@ FLOODS = (paced(100e6), paced(300e6), paced(300e6, on=5e-3, off=20e-3), {"depth"
 class Plan:
     """What follows from a seed: a device, loads, and the lines of three stages."""
 
-    def __init__(self, seed, ops):
+    def __init__(self, seed: int, ops: int) -> None:
         self.rng = random.Random(seed)
         self.parent, _, kind = self.one(KINDS).rpartition(" + ")
         self.queues = self.one((4, 8))
@@ -92,13 +94,13 @@ class Plan:
                     for _ in range(ops)]
         self.last = self.lines_of_end()
 
-    def one(self, choices):
+    def one(self, choices: Sequence | dict) -> Any:
         """One of a sequence, or a key of {key: weight}."""
         if isinstance(choices, dict):
             return self.rng.choices(list(choices), list(choices.values()))[0]
         return self.rng.choice(choices)
 
-    def lines_of_setup(self):
+    def lines_of_setup(self) -> list[str]:
         """The qdiscs before the first change, all in one group."""
         if not self.parent:
             return [f"tc qdisc replace dev {NAME} root handle 1: "
@@ -108,11 +110,11 @@ class Plan:
             f"{self.child('add', q)} {self.words(kind, rate='100mbit')} shared"
             for q, kind in enumerate(self.kinds)]
 
-    def child(self, verb, q, handle=""):
+    def child(self, verb: str, q: int, handle: str = "") -> str:
         """The beginning of a line about the qdisc of a queue."""
         return f"tc qdisc {verb} dev {NAME} parent 1:{q + 1:x} {handle}".strip()
 
-    def words(self, kind, rate=None):
+    def words(self, kind: str, rate: str | None = None) -> str:
         """A kind with options at random; rate: the one that it has to have."""
         if kind == "tbf":
             return (f"tbf rate {rate or self.one(RATES)} limit {self.one(('1mb', '10mb'))} "
@@ -123,13 +125,13 @@ class Plan:
             some = [w for w in some if not w.startswith("band")] + [f"bandwidth {rate}"]
         return " ".join([kind, *[self.mode] * self.floods, *some])
 
-    def change(self):
+    def change(self) -> str:
         """One change: of an option mostly, of a qdisc or the device now and then."""
         what = self.one({self.options: 70, self.anew: 14, self.device: 8, self.unlimited: 4,
                          self.inner: 12 if "tbf" in self.kinds else 0})
         return what(self.rng.randrange(self.queues))
 
-    def options(self, q):
+    def options(self, q: int) -> str:
         """Options of a qdisc; a tbf is always told all it has, but for the group."""
         kind = self.kinds[q]
         if not self.parent:
@@ -137,7 +139,7 @@ class Plan:
         group = self.one(GROUPS) if self.rng.random() < .3 else ""
         return f"{self.child('change', q)} {self.words(kind)} {group}".strip()
 
-    def anew(self, q):
+    def anew(self, q: int) -> str:
         """A qdisc in another's place, at once or with the default one in between."""
         kind = self.kinds[q]
         if not self.parent:
@@ -149,13 +151,13 @@ class Plan:
         handle = f"handle {q + 1}{self.one('012')}:"
         return f"{self.child('replace', q, handle)} {words}"
 
-    def device(self, _q):
+    def device(self, _q: int) -> str:
         """The device's MTU, or its state."""
         return self.one((
             f"ip link set {NAME} mtu {self.one((576, 1500, 9000))}",
             f"ip link set {NAME} down; sleep 0.001; ip link set {NAME} up"))
 
-    def unlimited(self, q):
+    def unlimited(self, q: int) -> str:
         """No limit for a moment, which is enough to send a lot."""
         if self.kinds[q] == "tbf":
             return self.options(q)
@@ -164,12 +166,12 @@ class Plan:
         return (f"{start} {kind} unlimited; sleep 0.0002; "
                 f"{start} {kind} bandwidth {self.one(RATES)}")
 
-    def inner(self, _q):
+    def inner(self, _q: int) -> str:
         """The qdisc inside a tbf."""
         q = self.one([q for q, kind in enumerate(self.kinds) if kind == "tbf"])
         return f"inner {q} {self.one(INNER)}"
 
-    def lines_of_end(self):
+    def lines_of_end(self) -> list[str]:
         """To the configuration that is measured: options and rates first, then groups."""
         mtu = [f"ip link set {NAME} mtu 1500"]
         cake = f"{CAKE_LAST} bandwidth {self.rate:.0f}bit {self.mode}"
@@ -186,7 +188,7 @@ class Plan:
                       for q, kind in enumerate(self.kinds) if kind == "tbf"]
         return mtu + lines if self.rng.random() < .5 else lines + mtu
 
-    def groups(self):
+    def groups(self) -> list[tuple[str, list[int]]]:
         """What is to share a rate: (kind, list of queues) of each group.
 
         kind: that of the group's qdiscs; of both, the one that may send more at once.
@@ -198,7 +200,7 @@ class Plan:
         return [(max((kinds[q] for q in queues), key=MOST_AHEAD.get), queues)
                 for queues in found.values()]
 
-    def spec(self, ops):
+    def spec(self, ops: Sequence[str]) -> dict:
         """What guest() needs, with these changes instead of all."""
         return {"queues": self.queues, "loads": self.loads, "first": self.first, "ops": ops,
                 "last": self.last, "groups": self.groups(), "rate": self.rate}
@@ -206,7 +208,7 @@ class Plan:
 
 # ------------------------------------------------------------------ guest side
 
-def inner(q, words):
+def inner(q: str, words: str) -> bool:
     """Replace the inner qdisc of the tbf of a queue; whether that was accepted."""
     handles = {one.get("parent"): one["handle"]
                for one in json.loads(tc(f"-j qdisc show dev {NAME}"))}
@@ -214,7 +216,7 @@ def inner(q, words):
     return carry_out(f"tc qdisc replace dev {NAME} parent {handle}1 {words}")
 
 
-def carry_out(line):
+def carry_out(line: str) -> bool:
     """Do a line; whether it was accepted."""
     words = line.split()
     if words[0] == "sleep":
@@ -225,17 +227,17 @@ def carry_out(line):
     return not subprocess.run(words, capture_output=True, check=False).returncode
 
 
-def parts(lines):
+def parts(lines: Sequence[str]) -> list[str]:
     """The single lines of lines."""
     return [part for line in lines for part in line.split("; ")]
 
 
-def slept(lines):
+def slept(lines: Sequence[str]) -> float:
     """Seconds that lines sleep in all."""
     return sum(float(part.split()[1]) for part in parts(lines) if part.startswith("sleep"))
 
 
-def measured(hop, spec, change):
+def measured(hop: Hop, spec: dict, change: Callable) -> dict:
     """Load all queues and change; what is sent once all changes have been made."""
     changing = slept(spec["ops"]) + MARGIN
     for q, load in enumerate(spec["loads"]):
@@ -252,14 +254,14 @@ def measured(hop, spec, change):
     return got
 
 
-def figures(got, kind, queues, rate):
+def figures(got: dict, kind: str, queues: Sequence[int], rate: float) -> dict:
     """Of a group that has these queues."""
     sent = [got["queues"][q] for q in queues]
     return {"kind": kind, "deviation": deviation({"bps": sum(q["bps"] for q in sent)}, rate),
             "jain": jain([max(q["bytes"], 1) for q in sent])}
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """Carry out a Plan's spec(); yield the one row. Runs in the guest."""
     hop = Hop(spec["queues"])
     for line in spec["first"]:
@@ -285,7 +287,7 @@ def guest(spec):
 
 # ------------------------------------------------------------------- host side
 
-def wrong(row):
+def wrong(row: dict) -> str:
     """What is wrong with a row of guest(), as text; "" if nothing is."""
     said = []
     for number, group in enumerate(row["groups"]):
@@ -299,7 +301,7 @@ def wrong(row):
     return ", ".join(said)
 
 
-def attempt(kernel, plan, ops):
+def attempt(kernel: tuple, plan: Plan, ops: Sequence[str]) -> tuple[str, dict]:
     """Boot and carry out a plan with these changes: (what is wrong, the row)."""
     folder, ko = kernel
     rows, _ = boot_script(folder, "changes", "gates.changes", plan.spec(ops), hop=ko, virtual=True,
@@ -309,13 +311,13 @@ def attempt(kernel, plan, ops):
     return wrong(rows[-1]), rows[-1]
 
 
-def shrink(kernel, plan, ops):
+def shrink(kernel: tuple, plan: Plan, ops: list[str]) -> list[str]:
     """The shortest list of changes that BOOTS boots find and that still fails."""
     return shrunk(ops, 0, BOOTS,
                   lambda less: less if attempt(kernel, plan, less)[0] else None)
 
 
-def judge(kernel, seed, count, shrinking):
+def judge(kernel: tuple, seed: int, count: int, shrinking: bool) -> bool:
     """Run a seed and report; whether it is good."""
     plan = Plan(seed, count)
     start = time.monotonic()
@@ -334,7 +336,7 @@ def judge(kernel, seed, count, shrinking):
     return False
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Run the seeds; shrink the first that fails."""
     parser = command_line("changes", __doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first (1)")

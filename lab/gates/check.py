@@ -10,6 +10,7 @@ smatch, so there is no column for it.
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from tree.common import ROOT, Die, command_line, result_file, say
@@ -25,7 +26,7 @@ FAST = ("form", "style", "api", "maint", "doc", "sparse", "um")
 COLUMNS = (*FAST, "x86_64", "i386", "clang", "tc", "man")
 
 
-def cell(said, column, columns):
+def cell(said: dict, column: str, columns: Sequence[str]) -> str:
     """ok, FAIL, n/a, or - for what was not run."""
     if column not in columns:
         return "-"
@@ -33,7 +34,7 @@ def cell(said, column, columns):
     return "n/a" if told is None else "FAIL" if told else "ok"
 
 
-def table_lines(results):
+def table_lines(results: dict) -> list[str]:
     """The table as lines of text; results as in results/check.json."""
     lines, folder = [], ""
     for name, said in results["patches"].items():
@@ -50,7 +51,7 @@ def table_lines(results):
     return [*lines, f"{passed} passed, {len(failed)} failed"]
 
 
-def count(results):
+def count(results: dict) -> tuple[int, list[str]]:
     """(number of cells and lines that are ok, the complaints of all others)."""
     told = [(f"{name}: {column}", said[column]) for name, said in results["patches"].items()
             for column in COLUMNS if said.get(column) is not None]
@@ -59,7 +60,7 @@ def count(results):
             [f"{where}: {line}" for where, said in told for line in said])
 
 
-def update_report():
+def update_report() -> None:
     """Put results/check.txt into results/tests.md, in place of what stands there for it."""
     old = REPORT.read_text()
     start = re.escape(table_lines(json.loads(RESULTS.read_text()))[0].split()[0])
@@ -73,7 +74,7 @@ def update_report():
     result_file(REPORT.name).write_text(text)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Check everything, print the table; Die names the first complaint."""
     parser = command_line("check", __doc__, record=True)
     parser.add_argument("--fast", action="store_true", help="with this compiler and packages")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What netdev asks of each patch alone, for check.py.
+"""What netdev asks of each patch alone, for lab check.
 
 For every patch, on the commits before it: it builds net/sched with W=1 and no
 warning, sparse and kernel-doc say nothing new about the files that it touches,
@@ -13,6 +13,7 @@ import functools
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,14 +59,14 @@ DICTIONARY = "import codespell_lib, os; print(os.path.join(os.path.dirname(" \
     "codespell_lib.__file__), 'data', 'dictionary.txt'))"
 
 
-def capture(cmd, cwd, env=None):
+def capture(cmd: Sequence, cwd: Path, env: dict[str, str] | None = None) -> tuple[int, str]:
     """Run a command, return (status, stdout and stderr as one text)."""
     done = subprocess.run([str(c) for c in cmd], cwd=cwd, env=env, text=True, errors="replace",
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     return done.returncode, done.stdout
 
 
-def findings(text):
+def findings(text: str) -> set[str]:
     """Warnings of a tool as a set, without line numbers, to compare two commits."""
     return {re.sub(r":\d+(:\d+)?:", ":", re.sub(rf"\S*/{WORK.name}/", "", line.strip()))
             for line in text.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)}
@@ -73,18 +74,18 @@ def findings(text):
 
 # -------------------------------------------------------------- compiling
 
-def checkout(work, commit):
+def checkout(work: Path, commit: str) -> None:
     """Bring a work tree to a commit; only files that differ are written."""
     git(work, "checkout", "-q", "--detach", "-f", commit)
 
 
-def make_um(*args, out=OUT):
+def make_um(*args: str, out: Path = OUT) -> tuple[int, str]:
     """make for UML in the checked-out commit; (status, output)."""
     return capture(["make", "-s", "ARCH=um", f"O={out}", *make_args(JOBS + 1), *args],
                    WORK, kernel_env())
 
 
-def allmod(column):
+def allmod(column: str) -> list[str]:
     """Arguments of make for one compiler, configured for the checked-out commit."""
     arch, more = COMPILERS[column]
     out = BUILD / f"check-{column}"
@@ -98,18 +99,18 @@ def allmod(column):
     return cmd
 
 
-def complaints(status, text):
+def complaints(status: int, text: str) -> list[str]:
     """What a build with W=1 said: its warnings, and whether it failed."""
     return sorted(findings(text)) + ["does not build: " + text.strip()[-200:]] * bool(status)
 
 
-def compile_um():
+def compile_um() -> list[str]:
     """Build net/sched with W=1 for UML; complaints."""
     configure(WORK, OUT, name="check-config")
     return complaints(*make_um("W=1", "net/sched/"))
 
 
-def compile_allmod(column, targets):
+def compile_allmod(column: str, targets: Sequence[str]) -> list[str]:
     """Build targets with W=1 by one of COMPILERS; complaints.
 
     On i386, calls of libgcc's 64-bit functions are complaints, too.
@@ -125,20 +126,20 @@ def compile_allmod(column, targets):
     return said
 
 
-def is_code(path):
+def is_code(path: str) -> bool:
     """Is it a file that the kernel is compiled from?"""
     return path.startswith(("net/", "include/", "drivers/", "lib/")) and \
         path.endswith((".c", ".h", "Kconfig", "Makefile"))
 
 
-def targets(files, whole):
+def targets(files: Sequence[str], whole: bool) -> list[str]:
     """What to build after a patch that touches files, for allmodconfig."""
     files = {f for f in {*files, *touched("base", "HEAD")} if is_code(f) and f.endswith(".c")
              and (WORK / f).exists() and not (whole and f.startswith("net/sched/"))}
     return ["net/sched/"] * whole + sorted(str(Path(f).with_suffix(".o")) for f in files)
 
 
-def compile_all(files, whole, fast):
+def compile_all(files: Sequence[str], whole: bool, fast: bool) -> dict[str, list[str]]:
     """{column: complaints} of all compilers, two at a time."""
     if not any(map(is_code, files)):
         return {}
@@ -154,12 +155,12 @@ def compile_all(files, whole, fast):
 # -------------------------------------------------- looking at the source
 
 @functools.cache
-def touched(before, after):
+def touched(before: str, after: str) -> list[str]:
     """Files that commits of the kernel tree touch."""
     return git(TREE, "diff", "--name-only", before, after).split()
 
 
-def sparse(files):
+def sparse(files: Sequence[str]) -> set[str]:
     """What sparse says about some source files."""
     objects = [str(Path(f).with_suffix(".o")) for f in files
                if is_code(f) and f.endswith(".c") and (WORK / f).exists()]
@@ -168,7 +169,7 @@ def sparse(files):
     return findings(make_um("C=1", f"CHECK={SPARSE}", *objects)[1]) if objects else set()
 
 
-def kernel_doc(files):
+def kernel_doc(files: Sequence[str]) -> set[str]:
     """What kernel-doc -Wall says about some source files."""
     there = [f for f in files
              if is_code(f) and f.endswith((".c", ".h")) and (WORK / f).exists()]
@@ -176,7 +177,7 @@ def kernel_doc(files):
     return findings(capture([tool, "-none", "-Wall", *there], WORK)[1]) if there else set()
 
 
-def form(patch, prefix, number, total):
+def form(patch: Path, prefix: str, number: int, total: int) -> list[str]:
     """What netdev would say about the form of a patch file, as sentences."""
     head = patch.read_text().partition("\n---\n")[0]
     said = []
@@ -193,7 +194,7 @@ def form(patch, prefix, number, total):
     return said
 
 
-def lacks_fixes(patch, prefix, files):
+def lacks_fixes(patch: Path, prefix: str, files: Sequence[str]) -> list[str]:
     """Whether a patch for net, which takes fixes only, says of what; as sentences."""
     if prefix == "PATCH net" and any(map(is_code, files)) and not re.search(
             r"^Fixes:", patch.read_text(), re.M):
@@ -201,7 +202,7 @@ def lacks_fixes(patch, prefix, files):
     return []
 
 
-def added(patch, suffixes):
+def added(patch: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """(file, line) for each line that a patch adds to files of some suffixes."""
     name = ""
     for line in patch.read_text().partition("\n---\n")[2].splitlines():
@@ -210,7 +211,7 @@ def added(patch, suffixes):
             yield name, line[1:]
 
 
-def api(patch):
+def api(patch: Path) -> list[str]:
     """Words that netdev does not want in new code, and where functions may be inline."""
     said = []
     for name, line in added(patch, (".c", ".h")):
@@ -224,7 +225,7 @@ def api(patch):
     return said
 
 
-def maintainers(files, new):
+def maintainers(files: Sequence[str], new: Sequence[str]) -> list[str]:
     """Files that no section of MAINTAINERS looks after; a new one needs its own.
 
     Sections for everything do not count, and for a new file those of a whole field do
@@ -243,13 +244,13 @@ def maintainers(files, new):
 
 
 @functools.cache
-def dictionary():
+def dictionary() -> str:
     """Path of codespell's list of misspelt words."""
     return subprocess.run(["/usr/bin/python3", "-c", DICTIONARY], text=True,
                           capture_output=True, check=False).stdout.strip()
 
 
-def style(patch, cover, *options):
+def style(patch: Path, cover: str, *options: str) -> list[str]:
     """checkpatch's complaints, less those that the text of the cover letter explains."""
     allowed = re.findall(r"checkpatch: (\S+)", cover)
     cmd = [WORK / "scripts/checkpatch.pl", "--strict", "--no-summary", "--terse",
@@ -260,7 +261,7 @@ def style(patch, cover, *options):
             and m.group(1) not in allowed]
 
 
-def check_kernel(table, fast):
+def check_kernel(table: dict, fast: bool) -> None:
     """Check every kernel patch on its commit; fills table {patch: {column: complaints}}."""
     patches = KERNEL.patches()
     commits = git(TREE, "rev-list", "--reverse", "base..HEAD").split()
@@ -302,7 +303,7 @@ def check_kernel(table, fast):
 
 # --------------------------------------------------------------- iproute2
 
-def build_tc():
+def build_tc() -> tuple[int, str]:
     """Build lib and tc of the checked-out commit from nothing; (status, output).
 
     From nothing, because iproute2's makefiles do not follow headers.
@@ -314,7 +315,7 @@ def build_tc():
     return capture(sub, WORK_TC, kernel_env())
 
 
-def man_lint(files):
+def man_lint(files: Sequence[str]) -> set[str]:
     """What mandoc says about some manual pages."""
     said = set()
     for file in files:
@@ -323,7 +324,7 @@ def man_lint(files):
     return said
 
 
-def check_iproute2(table, fast):
+def check_iproute2(table: dict, fast: bool) -> None:
     """Check every iproute2 patch; fills table."""
     tree, series = IPROUTE2, IPROUTE2.series[0]
     if not fast:

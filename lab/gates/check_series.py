@@ -2,18 +2,19 @@
 """What netdev asks of a series as a whole, and what our own files are held to.
 
 jobs() gives the checks; each returns (what it looked at, complaints). They run in
-build/check-linux, which check.py leaves at the last commit.
+build/check-linux, which check leaves at the last commit.
 """
 
 import os
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tree import setup, tree
-from tree.common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, am_patch, git, kernel_env
+from tree.common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, Series, am_patch, git, kernel_env
 from tree.kernel import configure
 
 from gates import check_patches as check
@@ -31,36 +32,36 @@ COCCI_SECONDS = 300  # for one semantic patch
 OUT_OF_TIME = {124, 137}  # exit statuses of timeout
 
 
-def new(before, after):
+def new(before: Iterable[str], after: Iterable[str]) -> list[str]:
     """Lines that there are more of than before, sorted."""
     return sorted((Counter(after) - Counter(before)).elements())
 
 
-def touched(suffixes):
+def touched(suffixes: str | tuple[str, ...]) -> list[str]:
     """Files of some suffixes that the series touch."""
     return [f for f in check.touched("base", "HEAD") if f.endswith(suffixes)]
 
 
-def base_text(path):
+def base_text(path: str) -> str:
     """A file of the base as text, empty if the series add it."""
     return git(KERNEL.dir, "show", f"base:{path}", check=False) or ""
 
 
-def every_series():
+def every_series() -> list[Series]:
     """The series that have patches, of the kernel and of iproute2."""
     return KERNEL.present() + IPROUTE2.present()
 
 
 # ----------------------------------------------------------------- fast
 
-def form():
+def form() -> tuple[str, list[str]]:
     """Number of patches, and the cover letters."""
     counts = [f"{len(series.patches())} in {series.folder}" for series in every_series()]
     return (f"{', '.join(counts)}, each with a cover letter",
             [line for series in every_series() for line in series_form(series)])
 
 
-def series_form(series):
+def series_form(series: Series) -> list[str]:
     """What netdev would say about the form of a series, as sentences."""
     said, count = [], len(series.patches())
     if count > MOST:
@@ -77,7 +78,7 @@ def series_form(series):
     return [f"{series.folder}: {line}" for line in said]
 
 
-def applies():
+def applies() -> tuple[str, list[str]]:
     """git am onto the base: no fuzz, and the tree that the checks looked at."""
     head, said = git(check.WORK, "rev-parse", "HEAD"), []
     check.checkout(check.WORK, "base")
@@ -93,7 +94,7 @@ def applies():
     return f"onto Linux {tree.version(KERNEL.dir)}, without fuzz", said
 
 
-def without_net_sched():
+def without_net_sched() -> tuple[str, list[str]]:
     """sch_mq.c and sch_generic.c must not need the API when NET_SCHED=n."""
     fragment = BUILD / "nosched.config"
     fragment.write_text("CONFIG_NET=y\nCONFIG_INET=y\n# CONFIG_NET_SCHED is not set\n")
@@ -104,7 +105,7 @@ def without_net_sched():
         line for line in symbols.splitlines() if "qdisc_shared" in line]
 
 
-def yamllint():
+def yamllint() -> tuple[str, list[str]]:
     """yamllint on the netlink descriptions that the series touch."""
     def lint(text):
         out = check.capture([VENV / "yamllint", "-f", "parsable", text], BUILD)[1]
@@ -117,7 +118,7 @@ def yamllint():
     return " ".join(map(os.path.basename, touched(".yaml"))), said
 
 
-def shellcheck():
+def shellcheck() -> tuple[str, list[str]]:
     """shellcheck on this repo's shell scripts."""
     files = [ROOT / f for f in git(ROOT, "ls-files", "lab", ".ci").split()]
     scripts = [f for f in files
@@ -128,19 +129,19 @@ def shellcheck():
             [line.replace(f"{ROOT}/", "") for line in text.splitlines()])
 
 
-def ruff():
+def ruff() -> tuple[str, list[str]]:
     """ruff on lab/."""
     cmd = [VENV / "ruff", "check", "--isolated", "--no-cache", "--quiet", "--line-length", LINE,
            "--target-version", "py311", "--select", RULES, "--ignore", "B008,B905",
            "--output-format", "concise", ROOT / "lab"]
     status, text = check.capture(cmd, ROOT)
     said = [line.replace(f"{ROOT}/", "") for line in text.splitlines()]
-    return f"lab/*.py: {RULES}", said or ["ruff failed"] * bool(status)
+    return f"lab: {RULES}", said or ["ruff failed"] * bool(status)
 
 
 # ----------------------------------------------------------------- whole
 
-def coccicheck():
+def coccicheck() -> tuple[str, list[str]]:
     """The tree's semantic patches on the files that the series touch; new reports count."""
     files = [f for f in touched((".c", ".h")) if check.is_code(f)]
     rules = [r for r in sorted((check.WORK / "scripts/coccinelle").rglob("*.cocci"))
@@ -172,7 +173,7 @@ def coccicheck():
             + f"; not {' '.join(slow)}: over {COCCI_SECONDS} s" * bool(slow)), said
 
 
-def ynl():
+def ynl() -> tuple[str, list[str]]:
     """The netlink descriptions fit their schema, generate C that compiles, nothing is stale."""
     specs, said = touched(".yaml"), []
     env = dict(kernel_env(), PATH=f"{VENV}:{os.environ['PATH']}")
@@ -196,7 +197,7 @@ def ynl():
             said + [f"{file} is not what its description gives" for file in stale])
 
 
-def b4():
+def b4() -> tuple[str, list[str]]:
     """b4 takes each series as mail."""
     said, counts = [], []
     home = BUILD / "check-b4"
@@ -225,7 +226,7 @@ def b4():
     return f"takes {', '.join(counts)} patches from an mbox", said
 
 
-def three_way():
+def three_way() -> tuple[str, list[str]]:
     """The series onto the other kernels that the base's archive offers."""
     told, said = [], []
     for package in setup.neighbours():
@@ -246,7 +247,7 @@ def three_way():
     return ", ".join(told) or "the archive offers no other version", said
 
 
-def htmldocs():
+def htmldocs() -> tuple[str, list[str]]:
     """Sphinx on Documentation/networking; new warnings that name our files count."""
     pages = [f for f in touched(".rst") if f.startswith("Documentation/networking/")]
     names = [f for f in check.touched("base", "HEAD") if f.endswith((".rst", ".c", ".h"))]
@@ -270,14 +271,14 @@ def htmldocs():
     return " ".join(map(os.path.basename, pages)), said
 
 
-def ladder():
+def ladder() -> tuple[str, list[str]]:
     """Each series with only those before it."""
     rungs = climb()
     return (", ".join(f"{one.series} {one.kunit + one.tdc}" for one in rungs) + " cases",
             [line for one in rungs for line in one.failed])
 
 
-def jobs(fast):
+def jobs(fast: bool) -> dict[str, Callable[[], tuple[str, list[str]]]]:
     """{name of a check: function that makes it}, in the order of the table."""
     checks = {"form": form, "git am": applies, "NET_SCHED=n": without_net_sched,
               "yamllint": yamllint, "shellcheck": shellcheck, "ruff": ruff}

@@ -18,6 +18,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Iterator, Sequence
 
 from guest.boot import boot_script
 from load.traffic import pktgen
@@ -227,13 +228,13 @@ TABLE = (
 
 # ------------------------------------------------------------ in the guest
 
-def call(*argv, text=None):
+def call(*argv: str, text: str | None = None) -> str:
     """Run a program with text as its input; exit code, stderr and stdout as text."""
     done = subprocess.run(argv, input=text, capture_output=True, text=True, check=False)
     return f"exit {done.returncode}\n{done.stderr}{done.stdout}"
 
 
-def send(queues, count, size):
+def send(queues: int, count: str, size: str) -> None:
     """Let pktgen send to each TX queue but the last, which it cannot reach."""
     pktgen("kpktgend_0", "rem_device_all")
     for q in range(queues - 1):
@@ -249,7 +250,7 @@ def send(queues, count, size):
     time.sleep(1)
 
 
-def attributes(data):
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """(type, payload) of the netlink attributes in data."""
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
@@ -257,7 +258,7 @@ def attributes(data):
         data = data[(length + 3) & ~3:]
 
 
-def raw():
+def raw() -> str:
     """The qdiscs of the device as the kernel dumps them, without statistics: hashes.
 
     tc hides what it does not know; here a new attribute would show.
@@ -281,7 +282,7 @@ def raw():
                 data = data[(length + 3) & ~3:]
 
 
-def views(tc):
+def views(tc: str) -> str:
     """What there is to see of the device."""
     show = "qdisc show dev d0\nclass show dev d0\n"
     text = ""
@@ -290,7 +291,7 @@ def views(tc):
     return f"{RANDOM.sub('RANDOM', text)}-- raw qdisc dump\n{raw()}"
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[tuple[str, str]]:
     """Run the table with the tc that spec names; yield (command, what there was to see)."""
     tc = spec["tc"]
     call("sysctl", "net.core.default_qdisc=pfifo_fast")
@@ -319,7 +320,7 @@ def guest(spec):
 
 # ------------------------------------------------------------- on the host
 
-def unpatched_tc():
+def unpatched_tc() -> None:
     """Build the tc of iproute2's base in build/iproute2-base, once."""
     base, stamp = IPROUTE2.git("rev-parse", "base"), TC / ".stamp"
     if stamp.exists() and stamp.read_text() == base:
@@ -334,14 +335,14 @@ def unpatched_tc():
     stamp.write_text(base)
 
 
-def measure(kernel, name, allowed=()):
+def measure(kernel: str, name: str, allowed: Sequence[str] = ()) -> dict[str, str]:
     """Boot a kernel and run the table; {command: what there was to see}."""
     rows, _ = boot_script(kernel, name, "gates.compat", {"tc": str(TC / "tc" / "tc")},
                           allowed=allowed, virtual=True, timeout=400)
     return dict(rows)
 
 
-def pack(seen):
+def pack(seen: dict[str, str]) -> dict:
     """What is recorded: most lines come again and again, so each is kept once.
 
     A command has the numbers of its lines as a string, "12-40 7": 12 to 40, then 7.
@@ -359,7 +360,7 @@ def pack(seen):
             "commands": commands, "lines": list(lines)}
 
 
-def unpack(record):
+def unpack(record: dict) -> dict[str, str]:
     """The reverse of pack()."""
     seen = {}
     for command, runs in record["commands"].items():
@@ -369,7 +370,7 @@ def unpack(record):
     return seen
 
 
-def diff(command, want, got):
+def diff(command: str, want: str, got: str) -> str:
     """A unified diff, cut short."""
     lines = list(difflib.unified_diff(want.split("\n"), got.split("\n"), "base", "patched",
                                       lineterm="", n=2))
@@ -378,7 +379,7 @@ def diff(command, want, got):
                       *([f"[{more} more lines]"] if more > 0 else [])])
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure what is missing, compare, fail on a difference."""
     parser = command_line("compat", __doc__, record=True)
     parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")

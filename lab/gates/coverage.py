@@ -15,6 +15,8 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from guest import boot
 from tree import kernel
@@ -39,7 +41,7 @@ LOADS = {  # contender: scenarios
 
 # ---------------------------------------------------------------- the tests
 
-def kunit(name):
+def kunit(name: str) -> None:
     """The suites of the series."""
     passed, failed, guest = run_suites(FOLDER, name, timeout=300)
     guest.judge()
@@ -47,7 +49,7 @@ def kunit(name):
         raise Die(f"KUnit did not pass in the kernel for coverage: see {guest.job}/dmesg")
 
 
-def suites(name):
+def suites(name: str) -> None:
     """tc-testing: of the series and the lab, and what the base has for the same qdiscs."""
     got, guest = tdc.run_suites(FOLDER, "linux", name, tdc.suites_beside(tdc.NEAR))
     guest.judge()
@@ -57,20 +59,20 @@ def suites(name):
         raise Die(f"tdc cases fail in the kernel for coverage: {' '.join(bad)}")
 
 
-def ynl(name):
+def ynl(name: str) -> None:
     """The netlink description's own tool."""
     rows, _ = boot.boot_script(FOLDER, name, "gates.ynl", {}, timeout=300)
     if not all(row["ok"] for row in rows):
         raise Die("make ynl does not pass in the kernel for coverage")
 
 
-def old_commands(name):
+def old_commands(name: str) -> None:
     """What users without the series do."""
     compat.unpatched_tc()
     compat.measure(FOLDER, name)
 
 
-def traffic(name, contender):
+def traffic(name: str, contender: str) -> None:
     """Loads in virtual time."""
     spec = {"contender": contender, "scenarios": LOADS[contender]}
     boot.boot_script(FOLDER, name, "load.scenarios", spec, hop=kernel.module("coverage"),
@@ -89,7 +91,7 @@ TESTS = {
 
 # ------------------------------------------------------------ what was run
 
-def counted(job):
+def counted(job: Path) -> dict:
     """Add up a guest's counts: {file: {line: [count, function]}}."""
     files = collections.defaultdict(dict)
     data = sorted(job.glob("*.gcda"))
@@ -111,7 +113,7 @@ def counted(job):
     return files
 
 
-def added():
+def added() -> dict[str, set[int]]:
     """{file: numbers of the lines that the series add to it or change}."""
     diff = git(BUILD / "linux", "diff", "-U0", "--no-renames", "base", "HEAD", "--",
                "net/sched/*.c", ":!*_test.c")
@@ -125,12 +127,12 @@ def added():
     return lines
 
 
-def job(test):
+def job(test: str) -> str:
     """Name of a test's guest."""
     return f"coverage-{test.replace(' + ', '-').replace(' ', '-')}"
 
 
-def measure():
+def measure() -> None:
     """Run all tests in the kernel that counts."""
     kernel.build("coverage")
     # The constructors that announce the counts run before the kernel does, on the host's
@@ -142,7 +144,7 @@ def measure():
         say(f"{test} ({time.monotonic() - start:.0f} s)")
 
 
-def collect():
+def collect() -> dict[str, list]:
     """What they ran: {file: [[line number, function, text, tests that run it]]}."""
     counts = {test: counted(BUILD / "guest" / job(test)) for test in TESTS}
     figures = {}
@@ -159,7 +161,7 @@ def collect():
 
 # ----------------------------------------------------------------- judging
 
-def explanations(path=EXPLAINED):
+def explanations(path: Path = EXPLAINED) -> dict[tuple[str, str, str], str]:
     """{(file, function, text): why that does not run}."""
     known = {}
     text = re.sub(r"^#.*\n", "", path.read_text(), flags=re.M)
@@ -174,7 +176,7 @@ def explanations(path=EXPLAINED):
     return known
 
 
-def table(figures, known):
+def table(figures: dict[str, list], known: dict) -> list[str]:
     """Lines of text: per file what the series add, what ran, what is explained."""
     lines = [f"{'':<36}{'lines':>7}{'run':>7}{'%':>8}{'explained':>11}"]
     whole = [0, 0, 0]
@@ -187,12 +189,12 @@ def table(figures, known):
     return [*lines, line("all", *whole)]
 
 
-def line(title, code, ran, explained):
+def line(title: str, code: int, ran: int, explained: int) -> str:
     """A line of the table."""
     return f"{title:<36}{code:>7}{ran:>7}{100 * ran / max(code, 1):>8.1f}{explained:>11}"
 
 
-def judge(figures, known):
+def judge(figures: dict[str, list], known: dict) -> tuple[int, list[str]]:
     """(number of checks, what failed as sentences)."""
     missed = {(file, function, text): number for file, rows in figures.items()
               for number, function, text, tests in rows if not tests}
@@ -209,7 +211,7 @@ def judge(figures, known):
     return len(missed) + len(known.keys() - missed.keys()) + 1, failed
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure, store, print and judge."""
     parser = command_line("coverage", __doc__, record=True)
     parser.add_argument("--again", action="store_true", help="judge the counts of the last run")

@@ -9,14 +9,17 @@ shows how near each kind of scenario comes to its bounds; with --seeds 1, what h
 that one, made small if it fails.
 """
 
+import argparse
 import collections
 import re
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, command_line, run, say, verdict
 from tree.mutate import read_list
@@ -39,7 +42,7 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-sign-compare",
 FINDING = re.compile(r"FAIL seed (\d+)(?: (\w+): (\D+?) -?\d)?")
 
 
-def arguments(argv):
+def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """What the command line says."""
     parser = command_line("fuzz", __doc__)
     add = parser.add_argument
@@ -61,7 +64,7 @@ def arguments(argv):
     return parser.parse_args(argv)
 
 
-def shims(sources):
+def shims(sources: Iterable[Path]) -> None:
     """See to it that every header of the kernel that sources include is our own."""
     for source in sources:
         for header in re.findall(r"#include <((?:linux|asm)/[^>]+)>", source.read_text()):
@@ -70,18 +73,18 @@ def shims(sources):
             path.write_text("#include <kernel.h>\n")
 
 
-def compiler(header, *more):
+def compiler(header: Path, *more: Any) -> list:
     """The command that compiles for a rate group with this header, in a folder net."""
     return ["gcc", *FLAGS, "-I", OUT / "include", "-I", HERE / "shim",
             "-I", header.parent.parent, *more]
 
 
-def simulator():
+def simulator() -> list[Path]:
     """All but the rate group."""
     return sorted(HERE.glob("*.c"))
 
 
-def build(source, header, sanitizer):
+def build(source: Path, header: Path, sanitizer: str) -> Path:
     """Compile the fuzzer; returns the program."""
     program = OUT / ("fuzz" + (f"-{sanitizer}" if sanitizer else ""))
     shims([source, header])
@@ -90,7 +93,7 @@ def build(source, header, sanitizer):
     return program
 
 
-def ask(program, *args):
+def ask(program: Path, *args: Any) -> list[str]:
     """What the program prints, as lines. It ends with 1 if it found something."""
     done = subprocess.run([str(word) for word in (program, *args)], text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -104,7 +107,7 @@ def ask(program, *args):
     return lines
 
 
-def plant(fault, files):
+def plant(fault: dict, files: dict[str, Path]) -> Path:
     """Compile the fuzzer with a fault in a copy of files, {name in the list: path}."""
     folder = OUT / f"fault-{fault['number']}"
     copies = {}
@@ -125,7 +128,7 @@ def plant(fault, files):
     return program
 
 
-def first_finding(program):
+def first_finding(program: Path) -> tuple[str, int] | None:
     """What fails first, and in the how manieth scenario: (sentence, number), or None."""
     for seed in range(1, FAULTY + 1, CHUNK):
         for line in ask(program, seed, CHUNK, 0, "-"):
@@ -134,7 +137,7 @@ def first_finding(program):
     return None
 
 
-def faults(files):
+def faults(files: dict[str, Path]) -> None:
     """Plant each fault, and see if it is found."""
     listed = read_list(FAULTS)
     if strange := {fault["file"] for fault in listed} - set(FILES):
@@ -153,7 +156,7 @@ def faults(files):
     verdict(len(listed) - len(failed), failed)
 
 
-def rounds(args):
+def rounds(args: argparse.Namespace) -> Iterator[tuple[int, int]]:
     """(first seed, how many) of one chunk after the other."""
     seed, left = args.seed, args.seeds or SEEDS
     end = time.time() + (args.time or 0)
@@ -163,7 +166,7 @@ def rounds(args):
         seed, left = seed + count, left - count
 
 
-def scenarios(program, args):
+def scenarios(program: Path, args: argparse.Namespace) -> Iterator[list[str]]:
     """Run them on all CPUs; yields the lines of each chunk."""
     with ThreadPoolExecutor(JOBS) as pool:
         jobs = collections.deque()
@@ -178,13 +181,13 @@ def scenarios(program, args):
 class Findings:
     """Counts scenarios, and keeps the first of each kind that failed."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.passed = self.failed = self.packets = 0
         self.kinds = collections.defaultdict(list)
         self.families = collections.defaultdict(collections.Counter)
         self.nearest = collections.defaultdict(collections.Counter)
 
-    def add(self, lines):
+    def add(self, lines: Sequence[str]) -> None:
         """The lines of a run of the program."""
         for line in lines:
             found = FINDING.match(line)
@@ -204,7 +207,7 @@ class Findings:
         else:  # it hung, and the rest of its scenarios was not run
             self.failed += 1
 
-    def show(self):
+    def show(self) -> None:
         """Print them: small ones first."""
         for (family, check), lines in sorted(self.kinds.items()):
             lines.sort(key=lambda line: ("|" not in line, len(line)))
@@ -219,7 +222,7 @@ class Findings:
                           in self.nearest[name].most_common()))
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Build, run, print."""
     args = arguments(argv)
     source, header = args.src, args.inc / "net/sch_rate_group.h"

@@ -22,6 +22,7 @@ row in gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
 
+import argparse
 import collections
 import hashlib
 import json
@@ -30,9 +31,11 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
-from guest.boot import run_script
+from guest.boot import Guest, run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
 from tree.common import BUILD, Die, command_line, git, latest_result, result_file, say, verdict
@@ -63,7 +66,7 @@ HEADERS = (  # of the series, beside added()
 
 # ------------------------------------------------------------------ guest side
 
-def send():
+def send() -> threading.Thread:
     """pktgen on all CPUs: each sends to all queues, in two priorities."""
     pktgen("pgctrl", "reset")
     for cpu in range(CPUS):
@@ -76,14 +79,14 @@ def send():
     return thread
 
 
-def crowd_lines(contender, shared, rate=20e6):
+def crowd_lines(contender: str, shared: bool, rate: float = 20e6) -> list[str]:
     """What puts a contender on c0. shared: whether this tc and kernel know that word."""
     options = "burst 15k limit 100k" if "tbf" in contender else ""
     lines = contender_lines("c0", contender, rate, QUEUES, options)
     return lines if shared else [line.replace(" shared", "") for line in lines]
 
 
-def turn(contender, number, shared):
+def turn(contender: str, number: int, shared: bool) -> list[str]:
     """The lines of one round: its rate, other options, a member that goes and comes."""
     parent, _, words = contender.rpartition(" + ")
     kind = words.split()[0]
@@ -106,7 +109,7 @@ def turn(contender, number, shared):
     return lines
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """A crowd of each kind: rows {"crowd", "packets", "changes", "refused"}.
 
     spec: crowds, rounds, shared (as for turn()).
@@ -148,7 +151,7 @@ def guest(spec):
 
 # ----------------------------------------------------------------- data races
 
-def accesses(text):
+def accesses(text: str) -> list[tuple]:
     """The races in a kernel log: [((access, "function+0x1/0x2"), the other)].
 
     access: "read" or "write", with what KCSAN adds. The second is None where the other
@@ -167,7 +170,7 @@ def accesses(text):
 class Lines:
     """Where in the sources a kernel's code is, for objects that say so."""
 
-    def __init__(self, which):
+    def __init__(self, which: str) -> None:
         self.tree = BUILD / kernel.KERNELS[which].tree
         self.out = BUILD / kernel.KERNELS[which].out
         self.vmlinux = self.out / "vmlinux"
@@ -179,7 +182,7 @@ class Lines:
             if len(words) == 3 and words[1] in "tT":
                 self.addresses[words[2]].append(int(words[0], 16))
 
-    def of(self, place):
+    def of(self, place: str) -> list[tuple[str, int]]:
         """[(file below the tree, line number)] of "function+0x1/0x2", innermost first."""
         if place not in self.known:
             name, _, rest = place.partition("+")
@@ -197,7 +200,8 @@ class Lines:
         return self.known[place]
 
 
-def sorted_races(which, races):
+def sorted_races(which: str,
+                 races: list[tuple]) -> tuple[collections.Counter, collections.Counter]:
     """({sentence about a race of the series: times}, {pair of functions: times})."""
     ours, others = collections.Counter(), collections.Counter()
     if not races:
@@ -224,7 +228,7 @@ def sorted_races(which, races):
 class Job:
     """What a job of a kernel came to."""
 
-    def __init__(self, which):
+    def __init__(self, which: str) -> None:
         self.which = which
         self.race = which.startswith("kcsan")
         self.allowed = RACE if self.race else ()
@@ -233,26 +237,26 @@ class Job:
         self.failed = []  # sentences
         self.races = []
 
-    def gather(self, guest):
+    def gather(self, guest: Guest) -> None:
         """Keep the races that a guest reported."""
         self.races += accesses(guest.console) if self.race else []
 
-    def look(self, guest):
+    def look(self, guest: Guest) -> None:
         """gather(), and judge how it ended."""
         self.gather(guest)
-        if bad := guest.complaint(self.allowed):
+        if bad := guest.report(self.allowed):
             self.failed.append(bad)
 
-    def name(self, job):
+    def name(self, job: str) -> str:
         """Of the guest."""
         return f"gauntlet-{self.which}-{job}"
 
-    def folder(self):
+    def folder(self) -> str:
         """Of the kernel."""
         return kernel.KERNELS[self.which].out
 
 
-def kunit(job, _):
+def kunit(job: Job, _: Any) -> None:
     """Both suites of the series."""
     job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), job.sparse,
                                         timeout=1800, **MACHINE)
@@ -261,7 +265,7 @@ def kunit(job, _):
         job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")
 
 
-def halves(names):
+def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:
     """The suites in two parts that take about as long."""
     size = {name: tdc.suite_file("linux", name).stat().st_size for name in names}
     parts = [], []
@@ -270,7 +274,7 @@ def halves(names):
     return parts
 
 
-def suites(job, _):
+def suites(job: Job, _: Any) -> None:
     """tc-testing beside the record of the base. Most cases are one after the other, and
     leave three CPUs idle: two guests, half of the suites in each."""
     def half(number, names):
@@ -287,7 +291,7 @@ def suites(job, _):
         job.failed += bad
 
 
-def operations(job, args):
+def operations(job: Job, args: argparse.Namespace) -> None:
     """Seeds of lab torture, or the file to replay."""
     count = args.ops
     some = {f"seed {seed}": torture.Plan(seed).lines(min(PART, count))
@@ -308,7 +312,7 @@ def operations(job, args):
         job.passed += len(lines)
 
 
-def crowd(job, args, planted=False):
+def crowd(job: Job, args: argparse.Namespace, planted: bool = False) -> None:
     """Four CPUs send while a group changes."""
     base = kernel.KERNELS[job.which].tree == "linux-base"
     rows, guest = run_script(
@@ -324,7 +328,7 @@ def crowd(job, args, planted=False):
         job.passed += 1
 
 
-def control(job, args):
+def control(job: Job, args: argparse.Namespace) -> None:
     """A race of the series' own that must be found: what else was not is worth that."""
     crowd(job, args, planted=True)
     found, _ = sorted_races(job.which, job.races)
@@ -338,7 +342,7 @@ WORK = {"KUnit": kunit, "tdc": suites, "torture": operations, "crowd": crowd,
 KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(WORK)}
 
 
-def measure_base(args):
+def measure_base(args: argparse.Namespace) -> None:
     """What the unpatched kernel shows in crowds: gauntlet-base.json."""
     kernel.build("kcsan-base")
     job = Job("kcsan-base")
@@ -355,7 +359,7 @@ HEAD = (f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewh
         f"{'s':>7}  sources")
 
 
-def told(row):
+def told(row: dict) -> str:
     """A line of the table."""
     races = len(row["races"]) if "races" in row else "-"
     elsewhere = len(row["elsewhere"]) if "elsewhere" in row else "-"
@@ -363,7 +367,7 @@ def told(row):
             f"{races:>7}{elsewhere:>11}{row['seconds']:>7}  {row['sources']}")
 
 
-def sources():
+def sources() -> str:
     """What is tested: the code that the series add and change, as a number."""
     tree = BUILD / "linux"
     names = git(tree, "diff", "--name-only", "base", "HEAD", "--", "net", "include").split()
@@ -372,14 +376,14 @@ def sources():
                                    and not name.endswith("_test.c"))).hexdigest()[:12]
 
 
-def stored():
+def stored() -> dict[tuple[str, str], dict]:
     """{(kernel, job): row} of gauntlet.json."""
     path = result_file(RESULTS)
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     return {(row["kernel"], row["job"]): row for row in rows}
 
 
-def store(row):
+def store(row: dict) -> None:
     """Replace a row of gauntlet.json, which are in the order of the jobs."""
     rows = {**stored(), (row["kernel"], row["job"]): row}
     result_file(RESULTS).write_text(json.dumps(
@@ -389,7 +393,7 @@ def store(row):
                   if (which, job) in rows]}, indent=1) + "\n")
 
 
-def overview():
+def overview() -> list[str]:
     """Lines: the table of all rows, and the races that are not in lines of the series."""
     rows = stored().values()
     others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
@@ -402,7 +406,7 @@ def overview():
               for pair, times in sorted(others.items()))]
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Build, run, print, judge; a whole run is stored."""
     parser = command_line("gauntlet", __doc__, record=True)
     parser.add_argument("--on", choices=KERNELS, help="only this kernel")

@@ -6,50 +6,81 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from guest.boot import boot, splats
-from tree.common import BUILD, Die, command_line, result_file, say
+from guest.boot import Guest, boot, decoded, splats
+from tree.common import BUILD, Die, command_line, result_file, run, say
 from tree.kernel import image
 
 SUITES = "qdisc_shared and rate_group"
+TOOL = BUILD / "linux/tools/testing/kunit/kunit.py"
 
 
-def run_suites(kernel, name, params=(), **more):
+def cases(group: dict, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """(name, status) of each case in what kunit.py --json writes.
+
+    A name has that of the suite before it, and that of a parameter behind it.
+    """
+    for case in group["test_cases"]:
+        yield "/".join((*path, case["name"])), case["status"]
+    for sub in group["sub_groups"]:
+        yield from cases(sub, (*path, sub["name"]))
+
+
+def read_json(path: Path) -> list[tuple[str, str]]:
+    """cases() of a file; none if it is not there or empty."""
+    text = path.read_text() if path.exists() else ""
+    return list(cases(json.loads(text))) if text else []
+
+
+def counted(found: list[tuple[str, str]]) -> tuple[int, int]:
+    """How many cases passed, and how many neither passed nor were skipped."""
+    passed = sum(status == "PASS" for _, status in found)
+    return passed, sum(status not in ("PASS", "SKIP") for _, status in found)
+
+
+def run_suites(kernel: str, name: str, params: Sequence[str] = (),
+               **more: Any) -> tuple[int, int, Guest]:
     """Boot a kernel with the suites built in: (passed, failed, Guest), not judged.
 
     They run before the guest's command does. kernel: its folder. params, more: as for
     boot().
     """
     guest = boot(image(kernel), name, "true", params=("kunit.enable=1", *params), **more)
-    found = re.findall(r"# Totals: pass:(\d+) fail:(\d+)", guest.dmesg)
-    return (sum(int(good) for good, _ in found), sum(int(bad) for _, bad in found), guest)
+    result = Path(guest.job, "kunit.json")
+    run([sys.executable, TOOL, "parse", f"--json={result}", Path(guest.job, "dmesg")],
+        "kunit-parse", ok=range(256))
+    return (*counted(read_json(result)), guest)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Boot, parse, judge the log; writes kunit.json."""
     command_line("kunit", __doc__, record=True).parse_args(argv)
     out = BUILD / "um"
-    tool = BUILD / "linux/tools/testing/kunit/kunit.py"
+    result = out / "test.json"
+    result.unlink(missing_ok=True)
     say("running the KUnit suite (about 5 s)")
     done = subprocess.run(
-        [sys.executable, tool, "exec", f"--build_dir={out}", "--arch=um",
-         "--timeout=120", "--kernel_args=loglevel=7"],
+        [sys.executable, TOOL, "exec", f"--build_dir={out}", "--arch=um",
+         f"--json={result}", "--timeout=120", "--kernel_args=loglevel=7"],
         cwd=BUILD / "linux", text=True, check=False, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, env=dict(os.environ, TERM="dumb"),
     )
     output = re.sub(r"\x1b\[[0-9;]*m|^\[[0-9:]+\] ", "", done.stdout, flags=re.M)
     print(output)
     log = (out / "test.log").read_text(errors="replace")
-    cases = re.findall(r"^\[(PASSED|FAILED|CRASHED|SKIPPED)\] (.+)$", output, re.M)
-    total = re.search(r"Ran (\d+) tests: passed: (\d+)", output)
-    ran, passed = map(int, total.groups()) if total else (0, 0)
+    found = read_json(result)
+    passed, failed = counted(found)
     bad = splats(log)
     result_file("kunit.json").write_text(json.dumps(
         {"what": "KUnit cases by outcome", "suite": SUITES,
-         "passed": passed, "failed": ran - passed,
-         "cases": [f"{name}: {verdict}" for verdict, name in cases]}, indent=1) + "\n")
+         "passed": passed, "failed": failed,
+         "cases": [f"{name}: {status}" for name, status in found]}, indent=1) + "\n")
     if bad:
-        raise Die(f"kernel splat '{bad[0].strip()}' in a KUnit run: see {out}/test.log")
-    if done.returncode or not ran:
+        raise Die(f"kernel splat '{bad[0].strip()}' in a KUnit run: see {out}/test.log\n"
+                  + decoded(log, out / "vmlinux"))
+    if done.returncode or failed or not passed:
         raise Die(f"the KUnit suite failed: see {out}/test.log")
-    print(f"{passed} passed, {ran - passed} failed")
+    print(f"{passed} passed, {failed} failed")

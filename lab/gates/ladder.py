@@ -10,21 +10,38 @@ that the series so far touch and the base's for the qdiscs that they change.
 
 import collections
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tree import kernel
-from tree.common import KERNEL, Die, command_line, say, verdict
+from tree.common import KERNEL, Die, Series, command_line, say, verdict
 
 from gates import kunit, tdc
 
-Rung = collections.namedtuple("Rung", "series patches kunit tdc seconds failed")
 HEAD = f"{'series':<20}{'patches':>8}{'KUnit':>7}{'tdc':>6}{'failed':>8}{'s':>6}"
 
 
-def run_kunit(which, touched, failed):
+@dataclass
+class Rung:
+    """A series' end.
+
+    patches: how many it has. kunit, tdc: cases that passed. seconds: what that took.
+    failed: sentences.
+    """
+
+    series: str
+    patches: int
+    kunit: int
+    tdc: int
+    seconds: int
+    failed: list[str]
+
+
+def run_kunit(which: str, touched: Sequence[str], failed: list[str]) -> int:
     """The KUnit suites of a kernel; how many cases passed. failed: gets sentences."""
     passed, bad, guest = kunit.run_suites(kernel.KERNELS[which].out, f"ladder-{which}-kunit",
                                           timeout=300)
-    if complaint := guest.complaint(kernel.known_splats(which)):
+    if complaint := guest.report(kernel.known_splats(which)):
         failed.append(complaint)
     if bad:
         failed.append(f"{bad} KUnit cases fail: see {guest.job}/dmesg")
@@ -33,7 +50,7 @@ def run_kunit(which, touched, failed):
     return passed
 
 
-def run_tdc(which, touched, failed):
+def run_tdc(which: str, touched: Sequence[str], failed: list[str]) -> int:
     """tc-testing of what the series so far touch; how many cases passed. failed: as above."""
     tree = kernel.KERNELS[which].tree
     suites = [suite for suite, name in tdc.NEAR.items() if f"net/sched/{name}.c" in touched]
@@ -41,14 +58,14 @@ def run_tdc(which, touched, failed):
     if not suites:
         return 0
     got, guest = tdc.run_suites(kernel.KERNELS[which].out, tree, f"ladder-{which}-tdc", suites)
-    if complaint := guest.complaint(kernel.known_splats(which)):
+    if complaint := guest.report(kernel.known_splats(which)):
         failed.append(complaint)
     passed, _, bad = tdc.compare(got, tdc.record())
     failed += bad
     return passed
 
 
-def rung(which, start, end):
+def rung(which: str, start: str, end: str) -> Rung:
     """Build and try one series' end; start: that of the series before."""
     began, failed, counts = time.monotonic(), [], [0, 0]
     say(f"{which}: its kernel and tests (about 2 min, cold 7)")
@@ -64,7 +81,7 @@ def rung(which, start, end):
                 [f"{which}: {sentence}" for sentence in failed])
 
 
-def climb(names=()):
+def climb(names: Sequence[str] = ()) -> list[Rung]:
     """The rungs of the series named, or of all."""
     wanted = {KERNEL.upto(name)[-1].tag for name in names}
     ends = KERNEL.ends()
@@ -74,7 +91,7 @@ def climb(names=()):
             if not wanted or tag in wanted]
 
 
-def size(series):
+def size(series: Series) -> collections.Counter:
     """Counter of a series: its patches, all lines of them, and those they add, by kind."""
     count = collections.Counter(patches=len(series.patches()))
     for patch in series.patches():
@@ -91,7 +108,7 @@ def size(series):
     return count
 
 
-def print_sizes():
+def print_sizes() -> None:
     """The table of size()."""
     heads = ("patches", "lines", "code", "tests", "text")
     print(f"{'series':<20}" + "".join(f"{head:>9}" for head in heads))
@@ -104,7 +121,7 @@ def print_sizes():
     print(f"{'all':<20}" + "".join(f"{total[head]:>9}" for head in heads))
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Climb, print the table, judge; or tell the sizes."""
     parser = command_line("ladder", __doc__)
     parser.add_argument("series", nargs="*", help="folders or numbers (all)")

@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,7 +31,7 @@ SUITES = {  # by the start of the file's name: (filter, source)
 TIMEOUT = 30
 
 
-def make_tree(tree, entries):
+def make_tree(tree: Path, entries: list[dict]) -> None:
     """Copy the tree by hard links; files that change become files of their own."""
     run(f"rm -rf {SCRATCH} && cp -al {tree} {SCRATCH}", "mutants-tree", "copying the tree", 10)
     for file, text in mutated(tree, entries).items():
@@ -38,7 +39,7 @@ def make_tree(tree, entries):
         (SCRATCH / file).write_text(text)
 
 
-def build():
+def build() -> None:
     """Build the kernel with all mutants."""
     config = SCRATCH / "net/sched/.kunitconfig"
     if not config.exists():
@@ -49,7 +50,7 @@ def build():
         "building the kernel with all mutants", 300, cwd=SCRATCH, env=kernel_env())
 
 
-def boot(number, file):
+def boot(number: int, file: str) -> tuple[list[str], int, list[str]]:
     """Boot mutant `number` of a file (0: none); (failed cases, how many passed, how it showed)."""
     log = BUILD / f"logs/mutant-{number}.log"
     suite, source = next(SUITES[start] for start in SUITES if file.startswith(start))
@@ -75,8 +76,10 @@ def boot(number, file):
     return failed, passed, signs
 
 
-def verdicts(log, source):
+def verdicts(log: str, source: Path) -> tuple[list[str], int, bool]:
     """(failed, passed, whether the suite ended) from the KTAP log of a suite.
+
+    kunit.py does not say in which case the kernel complained or crashed, so it is read here.
 
     A case is named case, or case/parameter. One in which the kernel complained,
     crashed or hung counts as failed, even if it passed all the same, and so does one
@@ -105,7 +108,7 @@ def verdicts(log, source):
     return failed, len(passed), ended
 
 
-def judge(entry):
+def judge(entry: dict) -> dict:
     """Boot an entry's mutant; adds how it was caught to the entry."""
     failed, _, how = boot(entry["number"], entry["file"])
     more = f" and {len(failed) - 2} more" if len(failed) > 2 else ""
@@ -114,7 +117,7 @@ def judge(entry):
     return {**entry, "caught_by": how, "cases": failed}
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Make, build, boot each, count."""
     parser = command_line("mutants", __doc__, record=True)
     parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")

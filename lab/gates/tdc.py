@@ -9,8 +9,11 @@ lab/gates/cases/*.json: cases of the same form, too many for a series.
 
 import json
 import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from guest.boot import boot
+from guest.boot import Guest, boot
 from tree.common import BUILD, RESULTS, ROOT, Die, command_line, result_file, say
 from tree.kernel import STOCK_SPLAT, build, image
 
@@ -38,7 +41,7 @@ true
 """
 
 
-def suite_file(tree, suite):
+def suite_file(tree: str, suite: str) -> Path:
     """Where a suite is: `x` among a tree's qdiscs, `cases/x` in lab/gates/, `filters/x` there."""
     folder, _, name = suite.rpartition("/")
     if folder == CASES.name:
@@ -46,7 +49,7 @@ def suite_file(tree, suite):
     return BUILD / tree / SELFTESTS / "tc-tests" / (folder or "qdiscs") / f"{name}.json"
 
 
-def touched_suites(tree="linux"):
+def touched_suites(tree: str = "linux") -> list[str]:
     """Names of a tree's suites that the base does not have, or has with other cases."""
     names = []
     for path in sorted((BUILD / tree / SELFTESTS / "tc-tests").glob("*/*.json")):
@@ -57,17 +60,18 @@ def touched_suites(tree="linux"):
     return names
 
 
-def own_suites():
+def own_suites() -> list[str]:
     """Names of the suites of the lab itself."""
     return [f"{CASES.name}/{path.stem}" for path in sorted(CASES.glob("*.json"))]
 
 
-def suites_beside(names):
+def suites_beside(names: Iterable[str]) -> list[str]:
     """Some suites, those that the series touch, and the lab's own; each once."""
     return list(dict.fromkeys([*names, *touched_suites(), *own_suites()]))
 
 
-def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
+def run_suites(kernel: str, tree: str, name: str, suites: Sequence[str], jobs: int = 2,
+               timeout: int = 900, **more: Any) -> tuple[dict, Guest]:
     """Boot, run the suites: ({suite: {id: (verdict, title)}}, Guest), not judged.
 
     kernel: its folder. jobs: at the same time. more: as for boot().
@@ -102,12 +106,12 @@ def run_suites(kernel, tree, name, suites, jobs=2, timeout=900, **more):
     return outcome, run
 
 
-def record():
+def record() -> dict:
     """What the base gave: {suite: {id: verdict}}."""
     return json.loads(RECORD.read_text())["suites"]
 
 
-def compare(got, base):
+def compare(got: dict, base: dict) -> tuple[int, int, list[str]]:
     """(cases that passed, as they were on the base without, sentences about the rest).
 
     got: as of run_suites(). base: as of record().
@@ -126,12 +130,12 @@ def compare(got, base):
     return passed, skipped, bad
 
 
-def count(cases, verdict="ok"):
+def count(cases: dict, verdict: str = "ok") -> int:
     """How many cases of a suite ended like that."""
     return sum(v == verdict for v, _ in cases.values())
 
 
-def owners(got, base):
+def owners(got: dict, base: dict) -> dict[str, int]:
     """{whose: how many cases}; got and base as for compare()."""
     cases = [(suite, ident) for suite in got for ident in got[suite]]
     lab = sum(suite in own_suites() for suite, _ in cases)
@@ -139,7 +143,7 @@ def owners(got, base):
     return {"the base": old, "the series": len(cases) - old - lab, "the lab": lab}
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure what is missing, print the table, fail on a regression."""
     parser = command_line("tdc", __doc__, record=True)
     parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 
 from tree.common import ROOT, command_line, record_time
 
@@ -40,12 +41,12 @@ GATES = (
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
 
 
-def where(name):
+def where(name: str) -> list:
     """What Python runs for the first word of a gate: a verb of lab/, or a file in it."""
     return [LAB / name] if name.endswith(".py") else [LAB, name]
 
 
-def run_gate(name, command):
+def run_gate(name: str, command: Sequence[str]) -> tuple[int, int, int]:
     """Run one gate, passing its output on; return (passed, failed, skipped)."""
     print(f"== {name}", flush=True)
     env = {key: value for key, value in os.environ.items() if key != "QDISC_KIND"}
@@ -66,7 +67,7 @@ def run_gate(name, command):
     return passed, failed, skipped
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Run all gates; a gate that others stand on ends the run if it fails."""
     command_line("test", __doc__, record=True).parse_args(argv)
     total = [0, 0, 0]

@@ -32,6 +32,7 @@ line is 'N passed, N failed', one per seed or fault.
 
 import collections
 import ctypes
+import enum
 import json
 import os
 import random
@@ -42,10 +43,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
-from guest.boot import run_script, splats
+from guest.boot import Guest, run_script, splats
 from load.traffic import pktgen, random_stream
 from tree.common import BUILD, command_line, result_file, say, shrunk
 from tree.kernel import FAULTS, build, emulated, image
@@ -70,8 +73,16 @@ JUDGED = re.compile(r"_*(qdisc|cake|tbf|mq|mqprio|rate_group|fq_codel|pfifo|bfif
                     r"|netem|tc|tcf|cls|mall|gen|gnet|attach|alloc_netdev|netif_alloc"
                     r"|nsim|dummy|setup_net|copy_net_ns|net_alloc|pktgen)_")
 
-# What is wrong (None: nothing), with which line, the last row of guest(), the Guest.
-Attempt = collections.namedtuple("Attempt", "bad at row guest")
+
+class Attempt(NamedTuple):
+    """What is wrong (None: nothing), after which line, the last row of guest(), the Guest."""
+
+    bad: str | None
+    at: int | None
+    row: dict
+    guest: Guest
+
+
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 TRACING = Path("/sys/kernel/debug/tracing")
@@ -81,7 +92,7 @@ INDEX = {"d0": 100, "d1": 101, "e0": 102}  # kept for ever, as tc remembers it
 
 # ------------------------------------------------------------ the operations
 
-def link_add(dev):
+def link_add(dev: str) -> str:
     """The operation that makes a dummy device."""
     space = "netns n0 " if dev == "e0" else ""
     return (f"ip link add {dev} index {INDEX[dev]} {space}numtxqueues {QUEUES[dev]} "
@@ -128,12 +139,12 @@ FAILURES = {"": 890, "fail {nth}": 100, "fail all": 10}
 MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group_qdisc", "sch_rate_group")
 
 
-def pick(rng, weights):
+def pick(rng: random.Random, weights: dict) -> Any:
     """One key of {key: weight}."""
     return rng.choices(list(weights), list(weights.values()))[0]
 
 
-def cake_words(rng, shared):
+def cake_words(rng: random.Random, shared: bool | None) -> str:
     """Options of a cake; any of them may be left out. shared: None for cake_mq.
 
     A rate that is not the group's keeps a qdisc out of it, so few give one.
@@ -157,7 +168,7 @@ def cake_words(rng, shared):
     return " ".join(words)
 
 
-def tbf_words(rng, shared):
+def tbf_words(rng: random.Random, shared: bool) -> str:
     """Options of a tbf."""
     rates = ["1gbit", "20mbit", "5mbit", "100kbit"]
     rate = rng.choice(rates + ["20mbit"] * 8 * shared)
@@ -167,7 +178,7 @@ def tbf_words(rng, shared):
     return words + rng.choice(["", " noshared", " peakrate 2gbit mtu 2000"])
 
 
-def qdisc_words(rng, kind):
+def qdisc_words(rng: random.Random, kind: str) -> str:
     """Kind and options of a qdisc."""
     name, _, shared = kind.partition(" ")
     options = {
@@ -184,16 +195,16 @@ def qdisc_words(rng, kind):
 class Plan:
     """Makes operations from a seed; keeps in mind what they should have led to."""
 
-    def __init__(self, seed):
+    def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.space = {"d0": None, "d1": None, "e0": "n0", "s0": None}
         self.root = dict.fromkeys(QUEUES)  # (kind, major number), None if unknown
 
-    def tool(self, dev, tool):
+    def tool(self, dev: str, tool: str) -> str:
         """tc or ip for the namespace that a device is in."""
         return f"{tool} -n {self.space[dev]}" if self.space[dev] else tool
 
-    def new_root(self, dev):
+    def new_root(self, dev: str) -> list[str]:
         """Put a qdisc at the root, under a new handle as the kinds may differ."""
         old = self.root[dev]
         kind = pick(self.rng, ROOTS)
@@ -211,16 +222,16 @@ class Plan:
         verb = "add" if not old and self.rng.random() < .5 else "replace"
         return [f"{start} {verb} dev {dev} root handle {major}: {words}"]
 
-    def tree(self, dev):
+    def tree(self, dev: str) -> bool:
         """Whether a device should have a root with a child per queue."""
-        return self.root[dev] and self.root[dev][0] in TREES
+        return bool(self.root[dev]) and self.root[dev][0] in TREES
 
-    def parent(self, dev):
+    def parent(self, dev: str) -> tuple[str, int]:
         """A class of the root; the queue that it stands for."""
         queue = self.rng.randrange(QUEUES[dev]) + 1
         return f"{self.root[dev][1]}:{queue}", queue
 
-    def child(self, dev):
+    def child(self, dev: str) -> list[str]:
         """Add, replace, change or delete the qdisc of a queue."""
         if not self.tree(dev) or self.root[dev][0] == "cake_mq" and self.rng.random() < .7:
             return self.new_root(dev)
@@ -235,7 +246,7 @@ class Plan:
         return [f"{self.tool(dev, 'tc')} qdisc {verb} dev {dev} parent {parent} "
                 f"{handle}{words}".strip()]
 
-    def below(self, dev):
+    def below(self, dev: str) -> list[str]:
         """Something below or beside a child: a grandchild, a filter, its removal."""
         handle = f"{self.rng.randrange(QUEUES[dev]) + 1}0:"
         tc = self.tool(dev, "tc")
@@ -247,30 +258,30 @@ class Plan:
             f"{tc} filter del dev {dev} parent {handle}",
         ])]
 
-    def refusal(self, dev):
+    def refusal(self, dev: str) -> list[str]:
         """Ask for what must be refused."""
         parent = self.parent(dev)[0] if self.tree(dev) else "root"
         words = self.rng.choice(REFUSED).replace("parent {parent}", f"parent {parent}")
         return [f"{self.tool(dev, 'tc')} qdisc replace dev {dev} "
                 + words.replace("parent root", "root")]
 
-    def look(self, dev):
+    def look(self, dev: str) -> list[str]:
         """Dump."""
         what = self.rng.choice(["qdisc", "class", "filter"])
         return [f"{self.tool(dev, 'tc')} {what} show dev {dev}"]
 
-    def flap(self, dev):
+    def flap(self, dev: str) -> list[str]:
         """The link goes down and, mostly at once, up again."""
         ip = self.tool(dev, "ip")
         ups = [f"{ip} link set {dev} up"]
         between = self.child(dev) if self.rng.random() < .4 else []
         return [f"{ip} link set {dev} down", *between, *ups]
 
-    def channels(self, _):
+    def channels(self, _: str) -> list[str]:
         """Queues of s0 come into use and go out of it."""
         return [f"ethtool -L s0 combined {self.rng.randrange(4) + 1}"]
 
-    def length(self, dev):
+    def length(self, dev: str) -> list[str]:
         """Two settings that qdiscs are told of or born with."""
         return [self.rng.choice([
             f"{self.tool(dev, 'ip')} link set {dev} txqueuelen {self.rng.choice([5, 1000])}",
@@ -278,7 +289,7 @@ class Plan:
             + self.rng.choice(["cake", "fq_codel", "pfifo_fast"]),
         ])]
 
-    def anew(self, dev):
+    def anew(self, dev: str) -> list[str]:
         """A device goes, with all that is on it, and comes back."""
         self.root[dev] = None
         if dev == "s0":
@@ -291,7 +302,7 @@ class Plan:
         return [gone, link_add(dev), *first,
                 f"ip link set {dev} up", f"send {dev}"]
 
-    def move(self, dev):
+    def move(self, dev: str) -> list[str]:
         """d1 moves into the namespace, or out of it: its qdiscs go."""
         dev = "d1"
         self.root[dev] = None
@@ -301,7 +312,7 @@ class Plan:
         self.space[dev] = "n0"
         return ["ip link set d1 netns n0", "ip -n n0 link set d1 up", "send d1 n0"]
 
-    def namespace(self, _):
+    def namespace(self, _: str) -> list[str]:
         """The namespace goes, with the devices in it and their qdiscs; a new one comes."""
         lines = ["ip netns del n0", "ip netns add n0", link_add("e0"),
                  "ip -n n0 link set e0 up", "send e0 n0"]
@@ -311,13 +322,13 @@ class Plan:
             lines += [link_add("d1"), "ip link set d1 up", "send d1"]
         return lines
 
-    def together(self, dev):
+    def together(self, dev: str) -> list[str]:
         """Two processes at once: one finds the RTNL taken, and what it looked up gone."""
         pair = [self.child(dev)[0],
                 self.rng.choice([self.child, self.below, self.below, self.look])(dev)[0]]
         return [f"both {' | '.join(self.rng.sample(pair, 2))}"]
 
-    def module(self, _):
+    def module(self, _: str) -> list[str]:
         """Unload a module that may be in use, or that nothing uses any more."""
         name = self.rng.choice(MODULES)
         if self.rng.random() < .5:
@@ -325,7 +336,7 @@ class Plan:
         self.root = dict.fromkeys(QUEUES)
         return [f"unload {name}"]
 
-    def failing(self, lines):
+    def failing(self, lines: list[str]) -> list[str]:
         """The same lines; an allocation fails in one of them, mostly in none.
 
         If there are more, that one is repeated until it has succeeded.
@@ -337,7 +348,7 @@ class Plan:
             lines[number] = f"{how} {lines[number]}"
         return lines
 
-    def lines(self, count):
+    def lines(self, count: int) -> list[str]:
         """So many operations."""
         what = {self.child: 62, self.new_root: 10, self.flap: 3, self.look: 5,
                 self.refusal: 4, self.below: 5, self.channels: 3, self.length: 2,
@@ -350,7 +361,7 @@ class Plan:
         return lines[:count]
 
 
-def tour():
+def tour() -> list[str]:
     """Each kind once, on each kind of device, to warm up: not judged but for splats."""
     plan = Plan(0)
     lines = []
@@ -368,14 +379,14 @@ def tour():
 
 # ---------------------------------------------------------------- guest side
 
-def enter(path):
+def enter(path: str) -> None:
     """Move this thread into the network namespace of a file."""
     with open(path, "rb") as file:
         if LIBC.setns(file.fileno(), 0x40000000):
             raise OSError(ctypes.get_errno(), path)
 
 
-def tell_pktgen(space, *commands):
+def tell_pktgen(space: str | None, *commands: tuple[str, str]) -> None:
     """Write (file, line) pairs to pktgen's files in a namespace.
 
     space: its name or a file of it, None for the first one.
@@ -399,7 +410,7 @@ def tell_pktgen(space, *commands):
     thread.join()
 
 
-def send_on(dev, space):
+def send_on(dev: str, space: str | None) -> None:
     """Add two streams, of a priority each, to those that pktgen sends."""
     for number, (priority, tos) in enumerate(((0, "00"), (9, "b8"))):
         stream = f"{dev}@{number}"
@@ -411,13 +422,13 @@ def send_on(dev, space):
 class Sender(threading.Thread):
     """Runs pktgen in a namespace, again and again: a link that goes down stops it."""
 
-    def __init__(self, space):
+    def __init__(self, space: str | None) -> None:
         super().__init__(daemon=True)
         self.space = space
         self.quit = False
         self.start()
 
-    def run(self):
+    def run(self) -> None:
         while not self.quit:
             try:
                 with open(f"/run/netns/{self.space}" if self.space else
@@ -426,13 +437,13 @@ class Sender(threading.Thread):
             except OSError:  # a namespace that is not there, or only its name
                 time.sleep(.05)
 
-    def stop(self):
+    def stop(self) -> None:
         """Forget all streams, when those that are running have sent what they had."""
         self.quit = True
         self.join()
         tell_pktgen(self.space, ("pgctrl", "reset"))
 
-    def round(self, space):
+    def round(self, space: str) -> None:
         """Send for a while. The file keeps the namespace until the end of it.
 
         pktgen is stopped from outside: having counted to the end, it would wait for
@@ -444,7 +455,7 @@ class Sender(threading.Thread):
         timer.join()
 
 
-def frame(rng):
+def frame(rng: random.Random) -> tuple[int, bytes]:
     """(skb priority, Ethernet frame) of random size and flow: UDP, as pktgen's."""
     priority, tos = rng.choice(((0, 0), (9, 0xb8)))
     size = rng.randrange(64, 1500)
@@ -459,17 +470,17 @@ class Flood(Sender):
     streams are added and devices go while it is told to start and stop.
     """
 
-    def __init__(self, space):
+    def __init__(self, space: str | None) -> None:
         self.rng = random.Random(0)
         self.frames = [frame(self.rng) for _ in range(64)]
         super().__init__(space)
 
-    def round(self, space):
+    def round(self, space: str) -> None:
         """Send for a while, from a thread that enters the namespace; OSError if it can't."""
         with ThreadPoolExecutor(1) as thread:
             thread.submit(self.work, space).result()
 
-    def work(self, space):
+    def work(self, space: str) -> None:
         """Send to all devices that are there, each now and then, as time is real."""
         enter(space)
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sender:
@@ -489,11 +500,11 @@ class Log:
     allowed: beside ALLOWED.
     """
 
-    def __init__(self, allowed):
+    def __init__(self, allowed: Sequence[str]) -> None:
         self.file = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
         self.allowed = (*ALLOWED, *allowed)
 
-    def trouble(self):
+    def trouble(self) -> str | None:
         """The first line since the last look that reports trouble, or None."""
         found = None
         while True:
@@ -508,11 +519,19 @@ class Log:
                 found = found or line
 
 
+class Answer(enum.Enum):
+    """What became of a line that a tc or ip was told."""
+
+    YES = "accepted"
+    NO = "refused"
+    GONE = "the tool has ended"
+
+
 class Trouble(Exception):
     """An operation did not end, or was refused though it must not be."""
 
 
-def write(path, text):
+def write(path: Path | str, text: str) -> bool:
     """Whether the kernel took a text for one of its files."""
     try:
         Path(path).write_text(text)
@@ -521,7 +540,7 @@ def write(path, text):
         return False
 
 
-def unload_module(name):
+def unload_module(name: str) -> bool:
     """Whether a module was there and went."""
     return not LIBC.syscall(176, name.encode(), os.O_NONBLOCK)  # delete_module() of x86-64
 
@@ -532,7 +551,7 @@ class Batch:
     It keeps its namespace alive, and remembers the numbers of devices by name.
     """
 
-    def __init__(self, tool, space, limit):
+    def __init__(self, tool: str, space: str | None, limit: float) -> None:
         self.process = subprocess.Popen(
             [tool, *(["-n", space] if space else []), "-s", "-force", "-batch", "-"],
             stdin=subprocess.PIPE, bufsize=0, stdout=subprocess.DEVNULL,
@@ -541,13 +560,13 @@ class Batch:
         self.limit = limit
         self.count = 0
 
-    def start(self, words):
+    def start(self, words: Sequence[str]) -> None:
         """Have it begin with a line. What is unknown marks its end."""
         self.process.stdin.write(f"{' '.join(words)}\nend\n".encode())
         self.count += 2
 
-    def finish(self, patience=0):
-        """Whether the line was accepted; None if that was the end of tc.
+    def finish(self, patience: float = 0) -> Answer:
+        """What became of the line.
 
         patience: s after which an answer that the kernel could not send does not
         come any more; 0 if that must not happen.
@@ -559,15 +578,15 @@ class Batch:
                 hang(self.limit, self.process)
             if not select.select([pipe], [], [], patience or left)[0]:
                 if patience and "netlink_recvmsg" in stack(self.process):
-                    return None
+                    return Answer.GONE
                 continue
             more = os.read(pipe.fileno(), 65536)
             if not more:
-                return None
+                return Answer.GONE
             text += more
-        return b"Command failed -:%d\n" % (self.count - 1) not in text
+        return Answer.NO if b"Command failed -:%d\n" % (self.count - 1) in text else Answer.YES
 
-    def fail(self, nth, words):
+    def fail(self, nth: int, words: Sequence[str]) -> tuple[Answer, bool]:
         """Do a line whose nth allocation fails: as finish(), and whether it had so many.
 
         It must not be an allocation of the tool's own beginning, which may be its end.
@@ -577,14 +596,14 @@ class Batch:
             self.finish()
         self.fail_nth.write_text(f"{nth}")
         self.start(words)
-        good = self.finish(PATIENCE)
-        if good is None:
-            return None, True
+        answer = self.finish(PATIENCE)
+        if answer is Answer.GONE:
+            return answer, True
         failed = self.fail_nth.read_text().strip() == "0"
         self.fail_nth.write_text("0")
-        return good, failed
+        return answer, failed
 
-    def end(self):
+    def end(self) -> None:
         """Let it end."""
         self.process.stdin.close()
         self.process.stderr.close()
@@ -593,12 +612,12 @@ class Batch:
         self.process.wait()
 
 
-def stack(process):
+def stack(process: subprocess.Popen) -> list[str]:
     """The functions that a process sleeps in, the innermost one first."""
     return re.findall(r"(\w+)\+0x", Path(f"/proc/{process.pid}/stack").read_text())
 
 
-def hang(limit, process):
+def hang(limit: float, process: subprocess.Popen) -> NoReturn:
     """Have the kernel log who waits for what, and give up."""
     Path("/proc/sysrq-trigger").write_text("w")
     raise Trouble(f"no end after {limit} s, in {' < '.join(stack(process)[:12])}")
@@ -611,14 +630,14 @@ class Operator:
     send. fail_nth: whether the kernel has allocations fail. failed: how many did.
     """
 
-    def __init__(self, limit, several):
+    def __init__(self, limit: float, several: bool) -> None:
         self.limit = limit
         self.several = several
         self.fail_nth = os.path.exists("/proc/self/fail-nth")
         self.failed = 0
         self.batches = {}
 
-    def do(self, line):
+    def do(self, line: str) -> bool:
         """Whether a line was accepted. Trouble if it does not end."""
         words = line.split()
         if words[0] == "nsim":
@@ -630,7 +649,7 @@ class Operator:
             self.batches.pop(("ip", None, 0)).end()
         return good
 
-    def carry_out(self, words):
+    def carry_out(self, words: list[str]) -> bool:
         """do() for words."""
         if words[0] in ("tc", "ip"):
             return self.finish(self.start(words))
@@ -661,7 +680,7 @@ class Operator:
             hang(self.limit, done)
         return done.returncode == 0
 
-    def batch(self, words, number=0):
+    def batch(self, words: list[str], number: int = 0) -> tuple[tuple, list[str]]:
         """The key of the process that a line of tc or ip is for, and what to tell it.
 
         number: 1 for a second process of this kind.
@@ -672,34 +691,34 @@ class Operator:
             self.batches[key] = Batch(words[0], space, self.limit)
         return key, rest
 
-    def start(self, words, number=0):
+    def start(self, words: list[str], number: int = 0) -> tuple:
         """Begin with a line; the key of the process that carries it out."""
         key, rest = self.batch(words, number)
         self.batches[key].start(rest)
         return key
 
-    def finish(self, key):
+    def finish(self, key: tuple) -> bool:
         """Whether the line was accepted."""
-        good = self.batches[key].finish()
-        if good is None:
+        answer = self.batches[key].finish()
+        if answer is Answer.GONE:
             raise Trouble(f"{key[0]} has ended")
-        return good
+        return answer is Answer.YES
 
-    def fail(self, nth, words):
+    def fail(self, nth: str, words: list[str]) -> bool:
         """Do a line whose nth allocation fails, or the 1st, 2nd, 3rd and so on in turn."""
         if not self.fail_nth:
             return self.carry_out(words)
         for number in range(1, SWEEP) if nth == "all" else [int(nth)]:
             key, rest = self.batch(words)
-            good, failed = self.batches[key].fail(number, rest)
-            if good is None or "netns" in words:  # it needed that, or is in the wrong one
+            answer, failed = self.batches[key].fail(number, rest)
+            if answer is Answer.GONE or "netns" in words:  # it needed that, or is in the wrong one
                 self.batches.pop(key).end()
             if not failed:
-                return good
+                return answer is Answer.YES
             self.failed += 1
-        return bool(good) if nth != "all" else self.carry_out(words)
+        return answer is Answer.YES if nth != "all" else self.carry_out(words)
 
-    def nsim(self, word):
+    def nsim(self, word: str) -> bool:
         """Whether s0 was created, with queues that ethtool -L can take away, or deleted."""
         if word == "del":
             return write("/sys/bus/netdevsim/del_device", "1")
@@ -708,7 +727,7 @@ class Operator:
         name = os.listdir("/sys/bus/netdevsim/devices/netdevsim1/net")[0]
         return self.carry_out(f"ip link set {name} name s0".split())
 
-    def unload(self, module):
+    def unload(self, module: str) -> bool:
         """Unload a module that nothing uses any more; Trouble if that is refused.
 
         Whether it was loaded.
@@ -732,20 +751,20 @@ class Operator:
         raise Trouble(f"{module} cannot be unloaded: " + "; ".join(re.findall(
             r"^(sch_\w+ \d+ \d+ \S+)", Path("/proc/modules").read_text(), re.M)))
 
-    def end(self, space):
+    def end(self, space: str | None) -> None:
         """End all processes in a namespace."""
         for key in [key for key in self.batches if key[1] == space]:
             self.batches.pop(key).end()
 
 
-def allow_failures():
+def allow_failures() -> None:
     """Have fail-nth act on all allocations from slabs, without a word in the log."""
     folder = Path("/sys/kernel/debug/failslab")
     for file, value in (("ignore-gfp-wait", "N"), ("cache-filter", "N"), ("verbose", "0")):
         write(folder / file, value)
 
 
-def load_on_demand(folder):
+def load_on_demand(folder: str) -> None:
     """Have the kernel find the modules that it was built with, in a folder."""
     script = Path("/run/modprobe")
     script.write_text(f"""#!/bin/sh
@@ -762,7 +781,7 @@ esac
     write("/proc/sys/kernel/modprobe", str(script))
 
 
-def owners():
+def owners() -> collections.Counter:
     """Slab objects of each function that allocated some: Counter."""
     count = collections.Counter()
     for path in Path("/sys/kernel/debug/slab").glob("*/alloc_traces"):
@@ -775,7 +794,7 @@ def owners():
     return count
 
 
-def large():
+def large() -> int:
     """KiB of allocations too large for a slab, and of memory per CPU.
 
     The kernel counts the former with the slabs, which grow by being half empty.
@@ -787,7 +806,7 @@ def large():
         4 * int(words[5]) * int(words[14]) for words in slabs)
 
 
-def watch_frees():
+def watch_frees() -> None:
     """Have the kernel trace what the code of shared blocks allocates and frees."""
     names = set(re.findall(r" (qdisc_shared_\w+)$", Path("/proc/kallsyms").read_text(), re.M))
     (TRACING / "buffer_size_kb").write_text("8192")
@@ -798,7 +817,7 @@ def watch_frees():
         (folder / "enable").write_text("1")
 
 
-def freed_at_once():
+def freed_at_once() -> str:
     """Who freed a block that had had members without a grace period, or "" if nobody.
 
     One CPU shows no reader that suffers from this. A block is what takes more than
@@ -818,20 +837,20 @@ def freed_at_once():
     return "" if seen else "nobody, as nothing was traced"
 
 
-def lockdep_on():
+def lockdep_on() -> bool:
     """Whether lockdep still checks, if there is one."""
     stats = Path("/proc/lockdep_stats")
-    return not stats.exists() or re.search(r"debug_locks: +1", stats.read_text())
+    return not stats.exists() or bool(re.search(r"debug_locks: +1", stats.read_text()))
 
 
-def free_all():
+def free_all() -> None:
     """Free what is kept for its own sake: dentries, and KASAN's quarantine."""
     write("/proc/sys/vm/drop_caches", "2")
     for cache in Path("/sys/kernel/slab").iterdir():
         write(cache / "shrink", "1")
 
 
-def leaks(before, size):
+def leaks(before: collections.Counter, size: int) -> str:
     """What is there beyond the first count, as text; "" if nothing is."""
     more = owners() - before
     found = [f"{owner} +{number}" for owner, number in sorted(more.items())
@@ -842,7 +861,7 @@ def leaks(before, size):
     return ", ".join(found)
 
 
-def settle(before, size):
+def settle(before: collections.Counter, size: int) -> str:
     """leaks(), once what is on its way to be freed has been: at most 20 s."""
     for _ in range(20):
         time.sleep(1)  # grace periods, and the work that frees a namespace
@@ -853,14 +872,15 @@ def settle(before, size):
     return found
 
 
-def packets():
+def packets() -> int:
     """Packets that the qdiscs of devices in the first namespace have seen."""
     shown = subprocess.run(["tc", "-s", "-j", "qdisc", "show"], capture_output=True,
                            check=True, text=True).stdout
     return sum(qdisc["packets"] for qdisc in json.loads(shown))
 
 
-def whole_run(lines, log, operator, on_line=None):
+def whole_run(lines: Sequence[str], log: Log, operator: Operator,
+              on_line: Callable[[bool], None] | None = None) -> Iterator[dict]:
     """Set up, carry out, clean up. Stops at the first trouble: yields its row.
 
     on_line: called with whether each of the lines was accepted.
@@ -889,7 +909,7 @@ def whole_run(lines, log, operator, on_line=None):
     operator.end(None)
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """Carry out the lines of /run/job/lines.txt and judge. Runs in the guest.
 
     spec: limit (s that an operation may take), modules (the folder that has them,
@@ -945,7 +965,8 @@ def guest(spec):
 
 # ----------------------------------------------------------------- host side
 
-def attempt(kernel, lines, params=(), allowed=(), **more):
+def attempt(kernel: str, lines: Sequence[str], params: Sequence[str] = (),
+            allowed: Sequence[str] = (), **more: Any) -> Attempt:
     """Boot and carry out the lines: an Attempt.
 
     kernel: its folder. params: more for its command line. allowed: as for guest().
@@ -971,23 +992,23 @@ def attempt(kernel, lines, params=(), allowed=(), **more):
     return Attempt(bad, None, rows[-1] if rows else {}, guest)
 
 
-def upto(lines, at):
+def upto(lines: list[str], at: int | None) -> list[str]:
     """The lines up to the one of an index; all if that is None."""
     return lines if at is None else lines[:at + 1]
 
 
-def save(title, lines):
+def save(title: str, lines: Sequence[str]) -> None:
     """Write what REPLAY reads."""
     FAILING.write_text(f"# {title}\n" + "".join(f"{line}\n" for line in lines))
 
 
-def replayed(path):
+def replayed(path: str) -> list[str]:
     """The lines that save() wrote."""
     text = Path(path).read_text().splitlines()
     return [line for line in text if line and line[0] != "#"]
 
 
-def shrink(kernel, title, lines):
+def shrink(kernel: str, title: str, lines: list[str]) -> list[str]:
     """The shortest failing sequence that BOOTS boots find, by leaving parts out."""
     def fails(less):
         bad, at, *_ = attempt(kernel, less)
@@ -1002,10 +1023,10 @@ def shrink(kernel, title, lines):
     return shrunk(lines, 1, BOOTS, fails)
 
 
-def judge(kernel, name, lines, shrinking=True):
+def judge(kernel: str, name: str, lines: list[str], shrinking: bool = True) -> dict | None:
     """Run lines, report, shrink and save them if they fail; their row, None if so."""
     start = time.monotonic()
-    bad, at, row, _ = attempt(kernel, lines)
+    bad, at, row, guest = attempt(kernel, lines)
     took = time.monotonic() - start
     if not bad:
         print(f"ok    {name}: {len(lines)} operations, {row['refused']} refused, "
@@ -1013,6 +1034,8 @@ def judge(kernel, name, lines, shrinking=True):
         return {**row, "seconds": round(took, 1)}
     print(f"FAIL  {name}: {bad}" + (f"; operation {at + 1}" if at is not None else ""),
           flush=True)
+    if trace := guest.trace(ALLOWED):
+        print(trace, flush=True)
     lines = upto(lines, at)
     if shrinking:
         lines = shrink(kernel, f"{name}: {bad}", lines)
@@ -1022,7 +1045,7 @@ def judge(kernel, name, lines, shrinking=True):
     return None
 
 
-def record(seeds, count, rows):
+def record(seeds: range, count: int, rows: list[dict]) -> None:
     """Write torture.json, for a run of many operations."""
     result_file("torture.json").write_text(json.dumps({
         "what": "random operations on trees of qdiscs under traffic, none of them with a "
@@ -1033,7 +1056,7 @@ def record(seeds, count, rows):
            for key in ("accepted", "refused", "failed", "seconds")}}, indent=1) + "\n")
 
 
-def find(fault, seeds, count):
+def find(fault: dict, seeds: range, count: int) -> bool:
     """Whether one of the seeds fails with a fault in the kernel, as it has to."""
     for seed in seeds:
         bad, at, *_ = attempt("faults/um-debug", Plan(seed).lines(count),
@@ -1046,7 +1069,7 @@ def find(fault, seeds, count):
     return False
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Run the seeds, with each of the faults if asked for, or the file to replay."""
     parser = command_line("torture", __doc__, record=True)
     parser.add_argument("--seed", type=int, default=1, help="the first (1)")

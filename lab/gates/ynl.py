@@ -12,7 +12,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from guest.boot import boot_script
 from tree.common import BUILD, Die, command_line, say
@@ -26,7 +28,7 @@ MAJOR = 1 << 16
 RATE = 12_500_000  # bytes/s, of group 1; the others differ
 
 
-def cli(*words):
+def cli(*words: Any) -> tuple[int, str, str]:
     """Run the YNL command line; (exit status, standard output, standard error)."""
     done = subprocess.run([PYTHON, "-B", CLI, "--spec", SPEC, *map(str, words)],
                           capture_output=True, text=True, check=False)
@@ -38,13 +40,13 @@ def cli(*words):
 class Device:
     """A dummy device with some TX queues, its qdiscs driven by YNL."""
 
-    def __init__(self, name, queues):
+    def __init__(self, name: str, queues: int) -> None:
         subprocess.run(["ip", "link", "add", name, "numtxqueues", str(queues),
                         "numrxqueues", "1", "type", "dummy"], check=True)
         subprocess.run(["ip", "link", "set", name, "up"], check=True)
         self.index = int(Path(f"/sys/class/net/{name}/ifindex").read_text())
 
-    def do(self, operation, *flags, **attributes):
+    def do(self, operation: str, *flags: str, **attributes: Any) -> str:
         """Carry out an operation; "" if it succeeded, or what YNL said."""
         text = json.dumps({"family": 0, "ifindex": self.index, **attributes})
         status, out, err = cli("--no-schema", *flags, "--do", operation, "--json", text)
@@ -52,7 +54,7 @@ class Device:
             return ""
         return " ".join((out or err.splitlines()[-1]).split())
 
-    def put(self, kind, parent, major, options):
+    def put(self, kind: str, parent: int, major: int, options: dict) -> str:
         """Create a qdisc or put it in another's place; as do().
 
         parent: class of qdisc 1:, 0 for the root. major: its own handle.
@@ -61,16 +63,16 @@ class Device:
                        parent=MAJOR + parent if parent else ROOT_HANDLE,
                        handle=major * MAJOR, options=options)
 
-    def change(self, kind, parent, major, options):
+    def change(self, kind: str, parent: int, major: int, options: dict) -> str:
         """Change options of a qdisc that is there; as do()."""
         return self.do("newqdisc", kind=kind, parent=MAJOR + parent,
                        handle=major * MAJOR, options=options)
 
-    def delete_root(self):
+    def delete_root(self) -> str:
         """Take all qdiscs off the device."""
         return self.do("delqdisc", parent=ROOT_HANDLE, handle=MAJOR)
 
-    def dump(self):
+    def dump(self) -> dict[int, tuple[str, dict, dict]]:
         """What the kernel has: {major: (kind, options, statistics of its own)}."""
         status, out, err = cli("--no-schema", "--output-json", "--dump", "getqdisc")
         if status:
@@ -83,7 +85,7 @@ class Device:
         }
 
 
-def mqprio_options(classes, each):
+def mqprio_options(classes: int, each: int) -> dict:
     """Options for classes with so many queues each; priorities take turns."""
     def numbers(values, width):
         return b"".join(v.to_bytes(width, sys.byteorder) for v in values).hex()
@@ -97,12 +99,12 @@ def mqprio_options(classes, each):
     }
 
 
-def cake(rate=None, **more):
+def cake(rate: int | None = None, **more: Any) -> dict:
     """Options of a cake; rate in bytes/s; more: other attributes."""
     return {"base-rate64": rate, **more} if rate else more
 
 
-def tbf(rate, **more):
+def tbf(rate: int, **more: Any) -> dict:
     """Options of a tbf of this rate in bytes/s; more: attributes beside the struct."""
     parms = {"rate": {"rate": rate, "linklayer": 1}, "limit": 1 << 20}
     if "peak" in more:
@@ -110,31 +112,31 @@ def tbf(rate, **more):
     return {"parms": parms, "burst": 1 << 14, **more}
 
 
-def rate_of(kind, options):
+def rate_of(kind: str, options: dict) -> int | None:
     """The rate in dumped options, bytes/s."""
     if kind == "tbf":
         return options.get("parms", {}).get("rate", {}).get("rate")
     return options.get("base-rate64")
 
 
-def row(title, good, got):
+def row(title: str, good: Any, got: Any) -> dict:
     """A check, whether it passed, and what was found."""
     return {"check": title, "ok": bool(good),
             "got": got if isinstance(got, str) else repr(got)}
 
 
-def accepted(title, done):
+def accepted(title: str, done: str) -> dict:
     """The row of a request that must succeed."""
     return row(title, not done, done)
 
 
-def refused(title, done, *words):
+def refused(title: str, done: str, *words: str) -> dict:
     """The row of a request that must be refused, with these words in the reason."""
     return row(f"{title} is refused, with a reason", done and all(w in done for w in words),
                done or "it was accepted")
 
 
-def member(dev, title, major, number, rate):
+def member(dev: Device, title: str, major: int, number: int, rate: int) -> Iterator[dict]:
     """Rows: a qdisc has this rate, is in this group (0: none), and reports on it."""
     kind, options, stats = dev.dump().get(major, ("nothing", {}, {}))
     yield row(f"{title}: is in group {number}", options.get("shared", 0) == number
@@ -148,7 +150,7 @@ def member(dev, title, major, number, rate):
     yield row(f"{title}: reports active queues", "active-queues" in stats, stats)
 
 
-def fill(dev, parent, root, table):
+def fill(dev: Device, parent: str, root: dict, table: Sequence[tuple]) -> Iterator[dict]:
     """Put a parent at the root and children on its queues; rows for all of them.
 
     root: options of the parent. table: (kind, options, group it must end up in,
@@ -162,13 +164,13 @@ def fill(dev, parent, root, table):
         yield from member(dev, title, 0x10 + queue, number, rate)
 
 
-def have(dev):
+def have(dev: Device) -> dict:
     """Rates of all children that fill() made, {queue: bytes/s}."""
     return {major - 0x10: rate_of(kind, options)
             for major, (kind, options, _) in dev.dump().items() if major > 0x10}
 
 
-def cake_below_mq(dev):
+def cake_below_mq(dev: Device) -> Iterator[dict]:
     """Two groups of cake and one that is in none; a change, leaving, a refusal."""
     yield from fill(dev, "mq", {}, (
         ("cake", cake(RATE, shared=1), 1, RATE),
@@ -189,7 +191,7 @@ def cake_below_mq(dev):
     yield accepted("delqdisc mq", dev.delete_root())
 
 
-def cake_below_mqprio(dev):
+def cake_below_mqprio(dev: Device) -> Iterator[dict]:
     """A group for each of two traffic classes."""
     yield from fill(dev, "mqprio", mqprio_options(2, 2), (
         ("cake", cake(RATE, shared=1), 1, RATE),
@@ -199,7 +201,7 @@ def cake_below_mqprio(dev):
     yield accepted("delqdisc mqprio", dev.delete_root())
 
 
-def cake_at_root(dev):
+def cake_at_root(dev: Device) -> Iterator[dict]:
     """What is refused there, and cake_mq with its children."""
     yield refused("cake: shared at the root",
                   dev.put("cake", 0, 1, cake(RATE, shared=1)), "shared", "mq, mqprio")
@@ -213,7 +215,7 @@ def cake_at_root(dev):
     yield accepted("delqdisc cake_mq", dev.delete_root())
 
 
-def tbf_below_mq(dev):
+def tbf_below_mq(dev: Device) -> Iterator[dict]:
     """A group of tbf, and what is refused."""
     yield from fill(dev, "mq", {}, (
         ("tbf", tbf(RATE, shared=1), 1, RATE),
@@ -234,7 +236,7 @@ def tbf_below_mq(dev):
                   dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "mq, mqprio")
 
 
-def guest(_):
+def guest(_: Any) -> Iterator[dict]:
     """Run the scenarios; a row for each check. Runs in the guest."""
     dev = Device("d0", 4)
     yield from cake_below_mq(dev)
@@ -245,7 +247,7 @@ def guest(_):
 
 # ------------------------------------------------------------ host side
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Validate the description, boot, print a line a check; fail if one failed."""
     command_line("ynl", __doc__).parse_args(argv)
     if not os.access(PYTHON, os.X_OK):

@@ -19,9 +19,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from tree.common import BUILD, ROOT, Die, command_line, run, say
-from tree.kernel import emulated, image
+from tree.kernel import emulated, image, vmlinux
 
 # What a kernel prints when something is wrong.
 SPLAT = re.compile(
@@ -32,13 +36,15 @@ SPLAT = re.compile(
     r"|scheduling while atomic|list_(add|del) corruption|kmemleak: \d+ new"
 )
 
+DECODER = BUILD / "linux/scripts/decode_stacktrace.sh"
+TRACE = 60  # lines of a log that are shown of a splat
 START = 600  # s of host time in which an emulated kernel has to begin with its command
 
 # What a kernel, as a program of the host, finds in its environment.
 HOST_ENV = {"HOME": "/root", "PATH": os.environ["PATH"]}
 
 
-def splats(text, allowed=()):
+def splats(text: str, allowed: Sequence[str] = ()) -> list[str]:
     """Return the lines of a kernel log that report trouble.
 
     allowed: regular expressions of lines that a run provokes on purpose.
@@ -50,17 +56,53 @@ def splats(text, allowed=()):
     ]
 
 
+@dataclass
+class Job:
+    """A command that a kernel is to run, and how.
+
+    name: a folder in build/guest that holds everything it read and wrote. command: for
+    the shell. env: of the command. files: copied into that folder first. virtual: use
+    deterministic virtual time, which UML has. timeout: s of host time. on_line: called
+    with each line that the guest adds to the file /run/job/progress; not the console,
+    whose interrupts come when the host has time for them and would blur virtual time.
+    cpus: for a kernel that can have more than
+    one. params: more of the kernel's own parameters.
+    """
+
+    name: str
+    command: str
+    env: dict[str, str] = field(default_factory=dict)
+    files: Sequence[Path | str] = ()
+    virtual: bool = False
+    mem: str = "1G"
+    timeout: float = 600
+    on_line: Callable[[str], None] | None = None
+    cpus: int = 1
+    params: Sequence[str] = ()
+
+    @property
+    def folder(self) -> str:
+        """What the guest sees as /run/job."""
+        return os.path.join(BUILD, "guest", self.name)
+
+
+@dataclass
 class Guest:
-    """The outcome of one boot: exit code, console and kernel log, job folder."""
+    """The outcome of one boot.
 
-    def __init__(self, job, rc, console, dmesg, seconds):
-        self.job = job  # folder that the guest saw as /run/job
-        self.rc = rc  # exit code of the command, None if there is none
-        self.console = console  # text
-        self.dmesg = dmesg  # text, empty if the guest died before it
-        self.seconds = seconds  # host time, s
+    job: the folder that the guest saw as /run/job. rc: exit code of the command, None if
+    there is none. dmesg: empty if the guest died before it. seconds: of host time.
+    kernel: what ran.
+    """
 
-    def complaint(self, allowed=()):
+    job: str
+    rc: int | None
+    console: str
+    dmesg: str
+    seconds: float
+    kernel: Path | str
+
+    def complaint(self, allowed: Sequence[str] = ()) -> str | None:
         """One sentence about what went wrong, or None."""
         log = os.path.join(self.job, "console.log")
         bad = splats(self.console + "\n" + self.dmesg, allowed)
@@ -72,13 +114,46 @@ class Guest:
             return f"the guest's command failed with {self.rc}: see {log}"
         return None
 
-    def judge(self, allowed=()):
+    def trace(self, allowed: Sequence[str] = ()) -> str:
+        """The first splat and what the kernel says with it, with lines of the source."""
+        text = next((text for text in (self.dmesg, self.console) if splats(text, allowed)), "")
+        return decoded(text, vmlinux(self.kernel), allowed)
+
+    def report(self, allowed: Sequence[str] = ()) -> str | None:
+        """complaint(), and trace() below it."""
+        return "\n".join(filter(None, (self.complaint(allowed), self.trace(allowed)))) or None
+
+    def judge(self, allowed: Sequence[str] = ()) -> None:
         """Die if there is a complaint."""
-        if complaint := self.complaint(allowed):
-            raise Die(complaint)
+        if report := self.report(allowed):
+            raise Die(report)
 
 
-def fixed_random():
+def decoded(text: str, symbols: Path, allowed: Sequence[str] = ()) -> str:
+    """The first splat of a kernel log and TRACE lines from there, decoded; "" if none.
+
+    symbols: path of the kernel's vmlinux. Without it, the tree's script, or line numbers
+    in it (kernels here have them for the code of the series only), the lines are as they
+    are in the log.
+    """
+    lines = text.splitlines()
+    first = next((at for at, line in enumerate(lines) if splats(line, allowed)), None)
+    if first is None:
+        return ""
+    raw = "\n".join(lines[first:first + TRACE])
+    if not (symbols.exists() and DECODER.exists()):
+        return raw
+    try:
+        done = subprocess.run([DECODER, symbols, DECODER.parents[1]], input=raw + "\n", text=True,
+                              capture_output=True, check=False, timeout=60)
+    except subprocess.TimeoutExpired:
+        return raw
+    if not re.search(r"\(\S+:\d", done.stdout):
+        return raw
+    return re.sub(r" \(\S*:\?\)", "", done.stdout.rstrip())
+
+
+def fixed_random() -> str:
     """Path of the shim that pins the guest's random numbers, built when needed."""
     source, shim = ROOT / "lab/guest/fixed_random.c", BUILD / "fixed_random.so"
     if not shim.exists() or shim.stat().st_mtime < source.stat().st_mtime:
@@ -86,31 +161,31 @@ def fixed_random():
     return str(shim)
 
 
-def unstarted(kernel, job):
+def unstarted(kernel: Path | str, job: Job) -> bool:
     """Whether QEMU runs a kernel that has not got as far as the job's command."""
-    return emulated(kernel) and not os.path.exists(os.path.join(job, "started"))
+    return emulated(kernel) and not os.path.exists(os.path.join(job.folder, "started"))
 
 
-def uml(kernel, mem, cpus, params):
+def uml(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The command that starts a UML kernel, with params and those that are its own."""
-    args = [kernel, f"mem={mem}", "root=/dev/root", "rootfstype=hostfs", "rootflags=/",
-            "con=null", "con0=fd:0,fd:1", "seccomp=on", "SHARE=hostfs"]
-    if cpus > 1:
-        args.append(f"ncpus={cpus}")
+    args = [str(kernel), f"mem={job.mem}", "root=/dev/root", "rootfstype=hostfs",
+            "rootflags=/", "con=null", "con0=fd:0,fd:1", "seccomp=on", "SHARE=hostfs"]
+    if job.cpus > 1:
+        args.append(f"ncpus={job.cpus}")
     # The same memory layout every time: part of what makes runs repeatable.
     return ["setarch", "-R", *args, *params]
 
 
-def qemu(kernel, job, mem, cpus, params):
+def qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The same for an x86_64 kernel.
 
     ACPI does not route interrupts: its byte code takes minutes where every access is
     checked.
     """
-    args = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", mem,
-            "-smp", str(cpus), "-nodefaults", "-no-user-config", "-no-reboot",
-            "-display", "none", "-serial", "stdio", "-kernel", kernel]
-    for tag, path, more in (("root", "/", ",readonly=on"), ("job", job, ""),
+    args = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", job.mem,
+            "-smp", str(job.cpus), "-nodefaults", "-no-user-config", "-no-reboot",
+            "-display", "none", "-serial", "stdio", "-kernel", str(kernel)]
+    for tag, path, more in (("root", "/", ",readonly=on"), ("job", job.folder, ""),
                             ("checkout", ROOT, ",readonly=on")):
         args += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
                  f"multidevs=remap{more}"]
@@ -119,72 +194,82 @@ def qemu(kernel, job, mem, cpus, params):
     return [*args, "-append", " ".join([own, *params])]
 
 
-def boot(kernel, *args, **more):
-    """Run a shell command as root inside a kernel and return a Guest.
+def boot(kernel: Path | str, name: str, command: str, **how: Any) -> Guest:
+    """Run a shell command as root inside a kernel.
 
-    Arguments are those of once(). A kernel in QEMU that does not get as far as the
-    command is booted once more, which is said: before, several emulated CPUs sometimes
-    wait for each other without end.
+    kernel: path as of image(). The rest is as in a Job. A kernel in QEMU that does not
+    get as far as the command is booted once more, which is said: before, several
+    emulated CPUs sometimes wait for each other without end.
     """
-    guest = once(kernel, *args, **more)
-    if guest and unstarted(kernel, guest.job):
+    job = Job(name, command, **how)
+    guest = once(kernel, job)
+    if unstarted(kernel, job):
         say(f"{kernel} did not get as far as its command; booting it once more")
-        guest = once(kernel, *args, **more)
+        guest = once(kernel, job)
     return guest
 
 
-def once(
-    kernel, name, command, env=None, files=(), virtual=False, mem="1G",
-    timeout=600, on_line=None, interactive=False, cpus=1, params=(),
-):
-    """Boot a kernel once: what boot() does.
+def interact(kernel: Path | str, name: str, command: str) -> None:
+    """As boot(), with the terminal as console."""
+    job = Job(name, command)
+    prepare(kernel, job)
+    subprocess.run(command_of(kernel, job), env=host_env(job), check=False)
 
-    kernel: path as of image(). name: of the job, a folder in
-    build/guest that holds everything it read and wrote. files: copied into
-    that folder first. virtual: use deterministic virtual time, which UML has.
-    cpus: for a kernel that can have more than one. params: more of the kernel's
-    own parameters. timeout: host seconds. on_line: called
-    with each line that the guest adds to the file /run/job/progress; not the
-    console, whose interrupts come when the host has time for them and would
-    blur virtual time.
-    """
+
+def once(kernel: Path | str, job: Job) -> Guest:
+    """Boot a kernel once: what boot() does."""
+    prepare(kernel, job)
+    start = time.monotonic()
+    console = watched(kernel, job, command_of(kernel, job))
+    return Guest(
+        job.folder, _number(os.path.join(job.folder, "rc")), console,
+        _text(os.path.join(job.folder, "dmesg")), time.monotonic() - start, kernel,
+    )
+
+
+def prepare(kernel: Path | str, job: Job) -> None:
+    """Make the job's folder anew, with what the guest reads there; Die without a kernel."""
     if not os.access(kernel, os.R_OK if emulated(kernel) else os.X_OK):
         raise Die(f"there is no kernel at {kernel}: run make build")
-    job = os.path.join(BUILD, "guest", name)
-    shutil.rmtree(job, ignore_errors=True)
-    os.makedirs(job)
-    for f in files:
-        shutil.copy(f, job)
+    shutil.rmtree(job.folder, ignore_errors=True)
+    os.makedirs(job.folder)
+    for file in job.files:
+        shutil.copy(file, job.folder)
     guest_env = {
         "HOME": "/root",
         "PATH": f"{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
         "/usr/sbin:/usr/bin:/sbin:/bin",
-        **(env or {}),
+        **job.env,
     }
-    with open(os.path.join(job, "environment"), "w") as f:
+    with open(os.path.join(job.folder, "environment"), "w") as f:
         for key, value in guest_env.items():
             f.write(f"export {key}={shlex.quote(str(value))}\n")
-    with open(os.path.join(job, "command"), "w") as f:
-        f.write(command + "\n")
+    with open(os.path.join(job.folder, "command"), "w") as f:
+        f.write(job.command + "\n")
 
-    more = [
+
+def command_of(kernel: Path | str, job: Job) -> list[str]:
+    """The words that start a kernel for a job."""
+    params = [
         "ro", f"init={ROOT}/lab/guest/init.sh", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-        f"JOB={job}", f"CHECKOUT={ROOT}",
-        f"loglevel={1 if virtual else 5}", "norandmaps", "kunit.enable=0", "panic=-1",
+        f"JOB={job.folder}", f"CHECKOUT={ROOT}",
+        f"loglevel={1 if job.virtual else 5}", "norandmaps", "kunit.enable=0", "panic=-1",
     ]
-    if virtual:
-        more += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
-    more += params
-    args = qemu(kernel, job, mem, cpus, more) if emulated(kernel) else uml(
-        kernel, mem, cpus, more)
-    host_env = {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if virtual else {})}
+    if job.virtual:
+        params += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
+    params += job.params
+    return (qemu if emulated(kernel) else uml)(kernel, job, params)
 
-    start = time.monotonic()
-    if interactive:
-        subprocess.run(args, env=host_env, check=False)
-        return None
+
+def host_env(job: Job) -> dict[str, str]:
+    """The environment in which the host starts a kernel for a job."""
+    return {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if job.virtual else {})}
+
+
+def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
+    """Start a kernel and read along until its end, or kill it; its console."""
     proc = subprocess.Popen(
-        args, env=host_env, stdin=subprocess.DEVNULL, text=True,
+        args, env=host_env(job), stdin=subprocess.DEVNULL, text=True,
         errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True,
     )
@@ -198,14 +283,15 @@ def once(
         if unstarted(kernel, job):
             kill(START)
 
-    timers = threading.Timer(timeout, kill, (timeout,)), threading.Timer(START, kill_unstarted)
+    timers = (threading.Timer(job.timeout, kill, (job.timeout,)),
+              threading.Timer(START, kill_unstarted))
     for timer in timers:
         timer.start()
-    follower = threading.Thread(target=follow, args=(job, proc, on_line))
-    if on_line:
+    follower = threading.Thread(target=follow, args=(job, proc))
+    if job.on_line:
         follower.start()
     console = []
-    with open(os.path.join(job, "console.log"), "w", buffering=1) as log:
+    with open(os.path.join(job.folder, "console.log"), "w", buffering=1) as log:
         for line in proc.stdout:
             console.append(line)
             log.write(line)
@@ -216,15 +302,15 @@ def once(
             line = f"lab: no end after {hung[0]} s of host time, killed\n"
             console.append(line)
             log.write(line)
-    if on_line:
+    if job.on_line:
         follower.join()
-    return Guest(
-        job, _number(os.path.join(job, "rc")), "".join(console),
-        _text(os.path.join(job, "dmesg")), time.monotonic() - start,
-    )
+    return "".join(console)
 
 
-def run_script(kernel, name, module, spec, hop=None, on_row=None, **more):
+def run_script(kernel: Path | str, name: str, module: str, spec: Any,
+               hop: Path | str | None = None,
+               on_row: Callable[[dict], None] | None = None,
+               **more: Any) -> tuple[list, Guest]:
     """Boot a kernel that runs guest(spec) of a module in lab/: (rows, Guest).
 
     kernel: its folder, below build/ or absolute. name: of the job; two boots at
@@ -244,32 +330,32 @@ def run_script(kernel, name, module, spec, hop=None, on_row=None, **more):
              json.dumps(spec)]
     guest = boot(
         image(kernel), name, f"{shlex.join(words)} >/run/job/progress",
-        env={"HOP_KO": hop} if hop else None, on_line=line, **more,
+        env={"HOP_KO": hop} if hop else {}, on_line=line, **more,
     )
     return rows, guest
 
 
-def boot_script(*args, allowed=(), **more):
+def boot_script(*args: Any, allowed: Sequence[str] = (), **more: Any) -> tuple[list, Guest]:
     """As run_script(), but Die on a complaint. allowed: as for splats()."""
     rows, guest = run_script(*args, **more)
     guest.judge(allowed)
     return rows, guest
 
 
-def guest_main(module, spec):
+def guest_main(module: str, spec: str) -> None:
     """What run_script() runs in the guest: print the rows of a module's guest()."""
     for row in importlib.import_module(module).guest(json.loads(spec)):
         print(json.dumps(row), flush=True)
 
 
-def follow(job, proc, on_line):
+def follow(job: Job, proc: subprocess.Popen) -> None:
     """Hand over the lines of the progress file until the guest has ended."""
-    path, done, ended = os.path.join(job, "progress"), 0, False
+    path, done, ended = os.path.join(job.folder, "progress"), 0, False
     while not ended:
         ended = proc.poll() is not None
         whole = _text(path).rpartition("\n")[0].splitlines()
         for line in whole[done:]:
-            on_line(line)
+            job.on_line(line)
         done = len(whole)
         time.sleep(0.1)
 
@@ -287,7 +373,7 @@ def _number(path):
     return int(text) if text.isdigit() else None
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """lab inside: what run_script() runs in the guest."""
     parser = command_line("inside", "Run by the lab in a guest: guest(SPEC) of a module.")
     parser.add_argument("module", help="like load.scenarios")

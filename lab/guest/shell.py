@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """make shell: an interactive shell inside the patched kernel."""
 
+from collections.abc import Sequence
+
 from tree.common import BUILD, command_line
 
-from guest.boot import boot
+from guest.boot import interact
 
 BANNER = """
 ip link add eth0 numtxqueues 4 numrxqueues 4 type dummy
@@ -24,7 +26,7 @@ PS1='patched# ' setsid -c sh -i
 """
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Boot with the terminal as console."""
     command_line("shell", __doc__).parse_args(argv)
-    boot(BUILD / "um/linux", "shell", BANNER, interactive=True)
+    interact(BUILD / "um/linux", "shell", BANNER)

@@ -862,8 +862,8 @@ def fair_rows(size):
     ]
 
 
-def build_rows():
-    """The table, in order."""
+def rate_rows():
+    """How well the rate is kept, and shared."""
     accuracy = {label: f"saturated {r}" for label, r in (
         ("10 Mbit", "0.01"), ("100 Mbit", "0.1"), ("1 Gbit", "1"), ("10 Gbit", "10"),
         ("20 Gbit", "20"), ("100 Gbit", "100"))}
@@ -874,8 +874,6 @@ def build_rows():
         "Zipf over 40 queues, 15 of 10 Gbit": "zipf",
         "the same, half of them 2 ms on, 2 off": "zipf on/off",
         "39 of 12 Mbit + 1 saturated, 10 Gbit": "39 light"}
-    size = {"scale": 1e-3, "form": "{:.1f}"}
-    floods = [f"flood {n}" for n in (20, 60, 500)]
     return [
         Row("40 queues saturated: off the rate by, %",
             {label: (n, "deviation") for label, n in accuracy.items()}, 0.005),
@@ -888,6 +886,12 @@ def build_rows():
             {"10 Gbit": ("bursts", "deviation")}, 0.05),
         Row("2 saturated + one that offers 10 %: furthest from 45/45/10, %",
             {"10 Gbit": ("45/45/10", "off")}, 0.1),
+    ]
+
+
+def switch_rows(size):
+    """Queues that become busy or idle, frames of three lengths, a sparse queue."""
+    return [
         Row("4 queues become 40: the next hop has to queue, KB",
             several([f"switch {r}" for r in (2, 8, 15)], "excess", "{} Gbit"),
             (8, 8, 16), **size),
@@ -901,6 +905,13 @@ def build_rows():
         Row("sparse queue beside 39 saturated: mean wait, frames at the rate",
             several([f"sparse {r}" for r in (0.1, 1, 10)], "frames", "{} Gbit"), 1,
             form="{:.2f}"),
+    ]
+
+
+def flood_rows(size):
+    """Many new flows."""
+    floods = [f"flood {n}" for n in (20, 60, 500)]
+    return [
         Row("new one-packet flows over 32 saturated queues, 1 Gbit: KB",
             several(floods, "excess", "{} k/s"), (16, 16, 24), **size),
         Row("the same: bulk furthest from its fair share, %",
@@ -909,6 +920,12 @@ def build_rows():
             several(floods, "small_p99", "{} k/s"), None, 1e6, "{:.0f}"),
         Row("a flood on one queue, 1 s: its bulk goes on after, ms",
             {"160 k/s": ("after flood", "silent_s")}, 250, 1e3, "{:.0f}"),
+    ]
+
+
+def tin_rows():
+    """Best effort and EF on the same queues."""
+    return [
         Row("diffserv4, best effort and EF saturated: off 75/25 by, %",
             several([f"tins {n}" for n in (1, 2, 4, 40)], "off", "number of queues: {}"), 2,
             form="{:.2f}"),
@@ -921,6 +938,12 @@ def build_rows():
             {"us, with that at the next hop": ("beside", "p99_us"),
              "times that below cake at the root": ("beside", "of_root")}, (None, 2),
             form="{:.1f}"),
+    ]
+
+
+def change_rows(size):
+    """GSO, other rates, a link that goes down and up."""
+    return [
         Row("64 KB GSO on 4 queues, 5 Gbit: off by, %",
             several(["gso split", "gso whole"], "deviation"), 0.01),
         Row("the same: the next hop has to queue, KB",
@@ -931,7 +954,12 @@ def build_rows():
             {"8 queues": ("rate changes", "excess")}, 16, **size),
         Row("after 30 times link down and up under load: off by, %",
             {"8 queues, 1 Gbit": ("link flaps", "deviation")}, 0.005),
-        *fair_rows(size),
+    ]
+
+
+def ingress_rows():
+    """Ingress mode with loads that ignore drops."""
+    return [
         Row("ingress mode, 1.5 Gbit that ignores drops: passes of 1 Gbit, %",
             {"4 queues of the same load": ("ingress even", "passed"),
              "4 queues, 1 Gbit on one": ("ingress uneven", "passed")}, (66.8, 83.5),
@@ -943,6 +971,12 @@ def build_rows():
             at_least=True),
         Row("the same: p99 wait, ms",
             {"2 queues, 20 of 100 Mbit": ("beside drops", "p99")}, 2, 1e3, "{:.2f}"),
+    ]
+
+
+def rare_rows(size):
+    """Sparse flows at a low rate, and what happens seldom."""
+    return [
         Row("sparse flow on one of many busy queues, 10 Mbit: is missing, %",
             {"32 queues, 214 bytes": ("long round 32", "missing"),
              "16 queues, 400 bytes": ("long round 16", "missing")}, 0.1, form="{:.1f}"),
@@ -962,6 +996,12 @@ def build_rows():
         Row("EF on one of 4 queues that were of 4 modes: gets, % (25)",
             {"mq + cake shared, 2350 Mbit: off by": (f"mq + cake shared: {ROOM}", "ef_off")},
             0.75, form="{:.2f}"),
+    ]
+
+
+def timer_rows(size):
+    """Timers and queues that are late."""
+    return [
         Row("timers of 10 ms instead of high resolution: off by, %",
             several([f"slow timers {n}" for n in (256, 1024)], "deviation",
                     "8 queues, 1 Gbit, {} packets each"), 2.5, form="{:.1f}"),
@@ -972,6 +1012,12 @@ def build_rows():
             {"8 queues, 1 Gbit": ("stopped", "deviation")}, None, form="{:.1f}"),
         Row("the same: the next hop has to queue, KB",
             {"8 queues, 1 Gbit": ("stopped", "excess")}, 160, **size),
+    ]
+
+
+def cost_rows():
+    """What the statistics say, and what sharing costs."""
+    return [
         Row("5 of 8 queues busy: active queues in the statistics, off by",
             {"cake_mq, 1 Gbit": ("busy", "active_off"),
              "mq + tbf shared, 1 Gbit": ("mq + tbf shared: busy", "active_off")}, 0,
@@ -982,6 +1028,12 @@ def build_rows():
         Row("4.4 Mpps of 200 bytes, 70 % of 10 Gbit: writes per packet",
             {"40 queues": ("fill", "writes_per_packet")}, None, form="{:.2f}"),
         Row("the same: p99 wait, us", {"40 queues": ("fill", "p99")}, None, 1e6, "{:.1f}"),
+    ]
+
+
+def flow_rows():
+    """TCP and UDP flows."""
+    return [
         Row("UDP echo beside 64 TCP flows, 1 Gbit: p99 above the RTT, us",
             several([f"echo {n}" for n in (4, 8, 32)], "p99_us", "{} queues"), 23,
             form="{:.1f}"),
@@ -1002,6 +1054,12 @@ def build_rows():
             {f"{label}, {kind.upper()}": (f"{name} {kind}", "of_root")
              for name, (label, _) in PRIORITY.items() for kind in ("tcp", "udp")},
             97, form="{:.1f}", at_least=True),
+    ]
+
+
+def other_rows(size):
+    """The same group by other means."""
+    return [
         *(row for contender, (cells, excess) in ALSO.items() for row in (
             Row(f"{contender}: off the rate by, %",
                 {label: (f"{contender}: {name}", "deviation")
@@ -1010,6 +1068,14 @@ def build_rows():
             Row("the same: 4 queues become 40, KB",
                 {"8 Gbit": (f"{contender}: switch 8", "excess")}, excess, **size))),
     ]
+
+
+def build_rows():
+    """The table, in order."""
+    size = {"scale": 1e-3, "form": "{:.1f}"}
+    return [*rate_rows(), *switch_rows(size), *flood_rows(size), *tin_rows(),
+            *change_rows(size), *ingress_rows(), *rare_rows(size), *timer_rows(size),
+            *cost_rows(), *flow_rows(), *fair_rows(size), *other_rows(size)]
 
 
 PRIORITY = {  # scenario: (label, what of tcp.priority() it changes)

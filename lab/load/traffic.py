@@ -9,6 +9,7 @@ import json
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
@@ -22,7 +23,7 @@ RATE_WORD = {"tbf": "rate"}  # what a qdisc calls its rate, if not bandwidth
 EDT = Path(__file__).with_name("edt.c")
 
 
-def command(*words, text=None, check=True):
+def command(*words: str, text: str | None = None, check: bool = True) -> str:
     """Run a command with text as its input, return its standard output.
 
     RuntimeError with its message if it fails and check is set.
@@ -35,12 +36,13 @@ def command(*words, text=None, check=True):
     return done.stdout
 
 
-def tc(args, text=None, check=True):
+def tc(args: str, text: str | None = None, check: bool = True) -> str:
     """command() for tc, with its words in one string."""
     return command("tc", *args.split(), text=text, check=check)
 
 
-def contender_lines(dev, contender, rate, queues, options=""):
+def contender_lines(dev: str, contender: str, rate: float, queues: int,
+                    options: str = "") -> list[str]:
     """What tc -batch reads to put a contender on a device, as root 1:.
 
     contender: a root qdisc ("cake"), one per TX queue below mq or mqprio
@@ -70,7 +72,7 @@ def contender_lines(dev, contender, rate, queues, options=""):
     return lines
 
 
-def edt_lines(dev, rate, queues, horizon_ms):
+def edt_lines(dev: str, rate: float, queues: int, horizon_ms: int) -> list[str]:
     """contender_lines() of the rival in lab/load/edt.c, which is compiled here."""
     program = f"/run/edt-{rate:.0f}-{horizon_ms}.o"
     command("clang-19", "-O2", "-target", "bpf", "-I/usr/include/x86_64-linux-gnu",
@@ -86,13 +88,13 @@ def edt_lines(dev, rate, queues, horizon_ms):
     ]
 
 
-def pktgen(target, line):
+def pktgen(target: str, line: str) -> None:
     """Give one command to a pktgen control file below /proc/net/pktgen."""
     with open(f"/proc/net/pktgen/{target}", "w", encoding="ascii") as f:
         f.write(line)
 
 
-def random_stream(queues, tos, gap):
+def random_stream(queues: int, tos: str, gap: int) -> tuple[str, ...]:
     """Lines for a stream of pktgen: random sizes, flows and queues.
 
     tos: two hex digits. gap: ns from packet to packet.
@@ -105,13 +107,13 @@ def random_stream(queues, tos, gap):
         f"queue_map_max {queues - 1}", "flag QUEUE_MAP_RND")
 
 
-def tx_bytes(dev):
+def tx_bytes(dev: str) -> int:
     """Bytes that the device has sent since it was made."""
     with open(f"/sys/class/net/{dev}/statistics/tx_bytes") as f:
         return int(f.read())
 
 
-def active_queues(dev):
+def active_queues(dev: str) -> int | None:
     """The highest count of active queues in the statistics of its qdiscs, None if none."""
     stats = json.loads(tc(f"-s -j qdisc show dev {dev}"))
     return max((q["active_queues"] for q in stats if "active_queues" in q), default=None)
@@ -124,18 +126,18 @@ class Device:
     and pktgen never sends to the last one of the range it is given.
     """
 
-    def __init__(self, queues):
+    def __init__(self, queues: int) -> None:
         self.name = "d0"
         self.queues = queues
         command("ip", "link", "add", self.name, "numtxqueues", str(queues + 1),
                 "type", "dummy")
         command("ip", "link", "set", self.name, "up")
 
-    def delete(self):
+    def delete(self) -> None:
         """Remove the device; pktgen must have let go of it."""
         command("ip", "link", "del", self.name)
 
-    def offer(self, rates, size=FRAME):
+    def offer(self, rates: Sequence[float], size: int = FRAME) -> None:
         """Prepare one stream per driven queue; rates in bit/s, size in bytes."""
         pktgen("kpktgend_0", "rem_device_all")
         for q, rate in enumerate(rates):
@@ -150,7 +152,7 @@ class Device:
             ):
                 pktgen(stream, line)
 
-    def run(self, warm, seconds):
+    def run(self, warm: float, seconds: float) -> tuple[float, int | None]:
         """Send for warm + seconds, return (bit/s, active queues) of the last.
 
         Times are virtual seconds. The number of active queues is the highest

@@ -14,7 +14,9 @@ bench.json.
 import json
 import os
 import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -27,24 +29,38 @@ from tree.common import command_line, result_file
 
 ROUNDS = 4
 RUNS = 5  # of a round
-CASES = {  # label: (rate bit/s, queues, frame bytes, load, options, s)
-    # load: bit/s in all, None: saturated. With options, in two tins.
-    **{f"saturated, {n} queues": (10e9, n, FRAME, None, "", 0.5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """rate: bit/s. size: of a frame, bytes. load: bit/s in all, None: saturated; with
+    options, in two tins. seconds: of a run."""
+
+    rate: float
+    queues: int
+    size: int = FRAME
+    load: float | None = None
+    options: str = ""
+    seconds: float = 0.5
+
+
+CASES = {
+    **{f"saturated, {n} queues": Case(10e9, n)
        for n in (2, 8, 40, 256, 1024)},
     "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
-        (20e9, 40, 200, 12e9, "", 0.1),
+        Case(20e9, 40, size=200, load=12e9, seconds=0.1),
     # the series keep the thresholds of tins over all queues, by claims of each
     "best effort and EF saturated, diffserv4, 40 queues":
-        (10e9, 40, FRAME, None, "diffserv4", 0.5),
+        Case(10e9, 40, options="diffserv4"),
 }
 
 
-def wakeups():
+def wakeups() -> int:
     """Runs of the softirq that sends what was queued, since boot."""
     return int(re.search(r"NET_TX: *(\d+)", Path("/proc/softirqs").read_text())[1])
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """RUNS rows of one load, after one that does not count. Runs in the guest."""
     hop = Hop(spec["queues"])
     install("cake_mq", spec["rate"], spec["queues"], spec["options"])
@@ -65,7 +81,7 @@ def guest(spec):
     hop.remove()
 
 
-def boot_on(cpu, which, hop, spec):
+def boot_on(cpu: int, which: str, hop: Path, spec: dict) -> list[dict]:
     """The rows of guest() in a kernel that has that CPU of the host."""
     os.sched_setaffinity(0, {cpu})  # of this thread, and of what it starts
     rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "measure.bench", spec,
@@ -74,14 +90,13 @@ def boot_on(cpu, which, hop, spec):
     return rows
 
 
-def per_packet(kernels, label, rounds):
+def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
     """The row of a case, per packet: {"ns", "wakeups"}: {kernel: median}; "ratios": of
     each pair of runs, in order.
 
     kernels: {kernel: path of its hop module}.
     """
-    keys = ("rate", "queues", "size", "load", "options", "seconds")
-    spec = dict(zip(keys, CASES[label]))
+    spec = asdict(CASES[label])
     cpus = sorted(os.sched_getaffinity(0))
     rows = {which: [] for which in kernels}
     for number in range(rounds):
@@ -97,7 +112,7 @@ def per_packet(kernels, label, rounds):
                for name in ("ns", "wakeups")}, "ratio": median(ratios), "ratios": ratios}
 
 
-def told(label, row):
+def told(label: str, row: dict) -> str:
     """A line of the table."""
     cost, wakeups = ([row[name][which] for which in ("bench-base", "bench-patched")]
                      for name in ("ns", "wakeups"))
@@ -105,7 +120,7 @@ def told(label, row):
         label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure, print, write."""
     parser = command_line("bench", __doc__, record=True)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"({ROUNDS})")

@@ -27,8 +27,11 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from load.scenarios import EF
 from load.traffic import FRAME
@@ -61,12 +64,26 @@ TOLERANCE = 0.01  # of a stored count
 MISSED = 0.02  # of the load that a case is about, too little; stock may send too much
 TOP = 25  # functions shown
 TIMEOUT = 1200  # s for a boot
-Case = collections.namedtuple("Case", "kind queues bound rate size load options",
-                              defaults=(10e9, FRAME, None, ""))
-# kind: what the device has: see qdiscs(). rate and load: bit/s in all; load None:
-# saturated, in two tins with options.
-#
-# bound: just above what the code reaches. It is not lower because
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is counted.
+
+    kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
+    and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
+    """
+
+    kind: str
+    queues: int
+    bound: float
+    rate: float = 10e9
+    size: int = FRAME
+    load: float | None = None
+    options: str = ""
+
+
+# A bound is just above what the code reaches. It is not lower because
 # - of saturated queues, few are the dearest: with 2, a slot halves timers and what they
 #   lead to (-800), and asking for it and keeping account of it costs 200 a packet. Longer
 #   slots would cost less, and delay the others; with many queues stock looks at them all.
@@ -98,19 +115,19 @@ class Kernel:
     build/cost-<name> the names are the same for all kernels, for ccache.
     """
 
-    def __init__(self, name, tree):
+    def __init__(self, name: str, tree: Path) -> None:
         self.name, self.tree = name, tree
         self.dir = BUILD / f"cost-{name}"
         self.source, self.out = self.dir / "linux", self.dir / "out"
         self.image = self.out / "arch/x86/boot/bzImage"
         self.vmlinux = self.out / "vmlinux"
 
-    def make(self, *args, **more):
+    def make(self, *args: str, **more: Any) -> None:
         """Run make for it."""
         run(["make", "-s", "ARCH=x86_64", f"O={self.out}", *make_args(), *args],
             f"cost-{self.name}", cwd=self.source, env=kernel_env(), **more)
 
-    def link(self):
+    def link(self) -> None:
         """Bring the folder of links up to date."""
         lab = self.source / "lab"
         lab.mkdir(parents=True, exist_ok=True)
@@ -124,7 +141,7 @@ class Kernel:
                 link.symlink_to(path)
         update(self.source / "Kbuild", (self.tree / "Kbuild").read_bytes() + b"obj-y += lab/\n")
 
-    def configure(self):
+    def configure(self) -> None:
         """Write the configuration, if what it depends on changed; Die if some did not take."""
         fragment = HERE / "guest.config"
         state = hashlib.sha256(fragment.read_bytes() + (
@@ -141,7 +158,7 @@ class Kernel:
                           f"dependencies in {self.tree}")
         stamp.write_text(state)
 
-    def build(self):
+    def build(self) -> None:
         """Build it."""
         need_disk(1, BUILD)
         self.out.mkdir(parents=True, exist_ok=True)
@@ -150,19 +167,19 @@ class Kernel:
         self.make("bzImage", what=f"building the kernel to count in: {self.name}",
                   estimate=25 if self.image.exists() else 350)
 
-    def symbols(self):
+    def symbols(self) -> list[tuple[int, str]]:
         """Functions: [(address, name)], sorted."""
         rows = map(str.split, (self.out / "System.map").read_text().splitlines())
         return sorted((int(at, 16), name) for at, kind, name in rows if kind in "tTwW")
 
 
-def update(path, content):
+def update(path: Path, content: bytes) -> None:
     """Write a file if that changes it."""
     if not path.exists() or path.read_bytes() != content:
         path.write_bytes(content)
 
 
-def library(name):
+def library(name: str) -> Path:
     """Path of lab/measure/cost/<name>.c as a library, built when needed."""
     made, source = OUT / f"{name}.so", HERE / f"{name}.c"
     if not made.exists() or made.stat().st_mtime < max(
@@ -172,7 +189,7 @@ def library(name):
     return made
 
 
-def version(program):
+def version(program: str) -> str:
     """The first line of what a program says of itself."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     return done.stdout.splitlines()[0]
@@ -180,7 +197,7 @@ def version(program):
 
 # ----------------------------------------------------------------------- cases
 
-def qdiscs(case):
+def qdiscs(case: Case) -> list[str]:
     """Lines for tc -batch."""
     set_up = "qdisc replace dev hop0 root handle 1:"
     if case.kind in ("cake_mq", "cake"):
@@ -194,12 +211,12 @@ def qdiscs(case):
                               for q in range(case.queues))]
 
 
-def warm_up(case):
+def warm_up(case: Case) -> int:
     """Packets before the counted ones: at least 30 of each queue."""
     return max(10000, 30 * case.queues)
 
 
-def commands(case):
+def commands(case: Case) -> list[str]:
     """Lines for /proc/hop."""
     lines = ["clear"]
     for q in range(case.queues):
@@ -214,7 +231,7 @@ def commands(case):
     return [*lines, f"meter rate={case.rate / 8:.0f}", f"run ns={seconds * 1e9 + 2e6:.0f}"]
 
 
-def cpio(files):
+def cpio(files: dict[str, tuple[int, bytes]]) -> bytes:
     """An initramfs of {path: (mode, bytes)}, with the folders that it takes."""
     folders = {str(parent) for path in files for parent in Path(path).parents} - {"."}
     entries = [(path, 0o40755, b"") for path in sorted({*folders, "proc", "sys", "dev"})]
@@ -228,7 +245,7 @@ def cpio(files):
     return archive
 
 
-def programs():
+def programs() -> dict[str, tuple[int, bytes]]:
     """What every guest has: {path: (mode, bytes)}."""
     listed = subprocess.run(["ldd", TC], capture_output=True, text=True, check=True).stdout
     files = {"init": HERE / "init.sh", "bin/busybox": BUSYBOX, "bin/tc": TC}
@@ -236,7 +253,7 @@ def programs():
     return {path: (0o100755, file.read_bytes()) for path, file in files.items()}
 
 
-def initramfs(case):
+def initramfs(case: Case) -> bytes:
     """That of a case."""
     texts = {"tc.batch": qdiscs(case), "hop.txt": commands(case)}
     return cpio({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
@@ -245,7 +262,7 @@ def initramfs(case):
 
 # -------------------------------------------------------------------- counting
 
-def qemu(kernel, case, job):
+def qemu(kernel: Kernel, case: Case, job: Path) -> list:
     """The command that runs a case in a kernel. job: folder of its files.
 
     Without instructions that repeat themselves. Those that give random numbers give the
@@ -268,7 +285,7 @@ def qemu(kernel, case, job):
             "-plugin", ",".join([str(library("count")), *(f"{k}={v}" for k, v in count.items())])]
 
 
-def boot(kernel, name):
+def boot(kernel: Kernel, name: str) -> Path:
     """Run a case; its raw counts are then in the job's folder. Die if it was not as meant."""
     case, job = CASES[name], OUT / f"{kernel.name}-{name}"
     shutil.rmtree(job, ignore_errors=True)
@@ -289,7 +306,7 @@ def boot(kernel, name):
     return job
 
 
-def complaint(case, text):
+def complaint(case: Case, text: str) -> str | None:
     """What was wrong with a run, from its console, or None."""
     if "DONE" not in text:
         return "the guest did not do all that it was told"
@@ -303,7 +320,7 @@ def complaint(case, text):
     return None
 
 
-def by_function(kernel, job):
+def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
     """Raw counts as {function: [instructions, calls]} per packet; parts of one are one."""
     symbols = kernel.symbols()
     addresses = [at for at, _ in symbols]
@@ -323,7 +340,7 @@ def by_function(kernel, job):
     return {name: [value / PACKETS for value in row] for name, row in sorted(found.items())}
 
 
-def state(kernel, name):
+def state(kernel: Kernel, name: str) -> str:
     """What a count depends on, as one hash."""
     case = CASES[name]
     parts = [qdiscs(case), commands(case), list(map(str, qemu(kernel, case, OUT))),
@@ -332,7 +349,7 @@ def state(kernel, name):
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def counted(kernel, name):
+def counted(kernel: Kernel, name: str) -> dict[str, list[float]]:
     """{function: [instructions, calls]} per packet; from the last time if nothing changed."""
     kept = OUT / f"{kernel.name}-{name}.json"
     want = state(kernel, name)
@@ -350,12 +367,12 @@ def counted(kernel, name):
 
 # --------------------------------------------------------------------- judging
 
-def total(functions):
+def total(functions: dict[str, list[float]]) -> float:
     """Instructions per packet."""
     return sum(instructions for instructions, _ in functions.values())
 
 
-def calls(functions, pattern):
+def calls(functions: dict[str, list[float]], pattern: str) -> float:
     """Calls per packet of the functions that match."""
     return sum(times for name, (_, times) in functions.items() if re.fullmatch(pattern, name))
 
@@ -365,7 +382,7 @@ HEAD = (f"{'':<23}{'instructions per packet':>34}{'timer interrupts':>25}{'deque
         f"{'stock':>16}{'patched':>9}{'stock':>9}{'patched':>9}")
 
 
-def told(name, both):
+def told(name: str, both: dict[str, dict]) -> str:
     """A line of the table. both: {kernel: functions}."""
     base, ours = both["base"], both["patched"]
     ratio, bound = total(ours) / total(base), CASES[name].bound
@@ -375,7 +392,7 @@ def told(name, both):
             f"{' over' if ratio > bound else '':<7}" + "".join(f"{x:>9.3f}" for x in more))
 
 
-def differences(both):
+def differences(both: dict[str, dict]) -> list[str]:
     """Lines: the functions that differ most, patched less base."""
     none = (0, 0)
     rows = []
@@ -392,12 +409,12 @@ def differences(both):
     return lines
 
 
-def tools():
+def tools() -> dict[str, str]:
     """What a count depends on besides the sources."""
     return {"gcc": version("gcc"), "qemu": version("qemu-system-x86_64")}
 
 
-def compared(rows, others):
+def compared(rows: dict[str, dict], others: Iterable[str]) -> tuple[int, list[str]]:
     """(how many stored counts are as they were, sentences about those that are not).
 
     rows: {case: {kernel: count}}. others: kernels that are not compared.
@@ -425,7 +442,7 @@ def compared(rows, others):
     return good, bad
 
 
-def record(rows):
+def record(rows: dict[str, dict]) -> None:
     """Write cost.json."""
     result_file(RESULTS.name).write_text(json.dumps(
         {"what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
@@ -436,7 +453,7 @@ def record(rows):
         indent=1) + "\n")
 
 
-def kernels(words, tree):
+def kernels(words: Sequence[str], tree: str | None) -> dict[str, Kernel]:
     """The kernels to count in, by what they stand for, built; the base, if only counted.
 
     words: which, all if empty. tree: another patched one, if any.
@@ -454,7 +471,7 @@ def kernels(words, tree):
     return found
 
 
-def attempt(kernel, name):
+def attempt(kernel: Kernel, name: str) -> dict[str, list[float]] | Die:
     """counted(), or the Die that it ended with."""
     try:
         return counted(kernel, name)
@@ -462,7 +479,7 @@ def attempt(kernel, name):
         return error
 
 
-def report(both):
+def report(both: dict[str, dict]) -> tuple[int, list[str]]:
     """Print the table; (rows within their bound, sentences about the others)."""
     print(HEAD)
     passed, failed = 0, []
@@ -479,7 +496,7 @@ def report(both):
     return passed, failed
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Build, count, print, judge."""
     parser = command_line("cost", __doc__, record=True)
     parser.add_argument("kernel", nargs="*", help=f"of {', '.join(TREES)} (both)")

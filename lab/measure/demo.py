@@ -6,7 +6,9 @@ pktgen saturates two TX queues of the patched kernel, for root cake, mq with uns
 cakes, mq with shared cakes and cake_mq.
 """
 
-from guest.boot import boot_script
+from collections.abc import Callable, Iterator, Sequence
+
+from guest.boot import Guest, boot_script
 from load import scenarios
 from load.traffic import FRAME, Device, contender_lines, tc
 from tree.common import Die, command_line
@@ -18,7 +20,7 @@ OFFERED_MAX = 23e9  # bit/s in full-size frames, what one pktgen thread can do
 FRAME_BITS = FRAME * 8
 
 
-def window(queues, rate):
+def window(queues: int, rate: float) -> float:
     """Seconds to measure for: 10000 packets, or 1500 of each queue if more.
 
     A queue can be caught one packet early or late, so that is what the edges
@@ -27,12 +29,12 @@ def window(queues, rate):
     return max(0.05, max(10000, 1500 * queues) * FRAME_BITS / rate)
 
 
-def offered(rate):
+def offered(rate: float) -> float:
     """Total load in bit/s: saturates every queue, so that none goes idle."""
     return min(1.5 * rate, OFFERED_MAX)
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """Measure every cell of a spec, yield its row. Runs in the guest."""
     for queues in spec["queues"]:
         dev = Device(queues)
@@ -53,7 +55,9 @@ def guest(spec):
         dev.delete()
 
 
-def measure(folder, name, contenders, rates, queues, on_row=None):
+def measure(folder: str, name: str, contenders: Sequence[str], rates: Sequence[float],
+            queues: Sequence[int],
+            on_row: Callable[[dict], None] | None = None) -> tuple[list, Guest]:
     """Boot a kernel and return (rows as guest() gives them, the Guest).
 
     on_row: called with each row as it comes.
@@ -62,7 +66,7 @@ def measure(folder, name, contenders, rates, queues, on_row=None):
     return boot_script(folder, name, "measure.demo", spec, on_row=on_row, virtual=True, timeout=400)
 
 
-def human(bits):
+def human(bits: float) -> str:
     """Bit/s in the unit that people use for it."""
     for factor, unit in ((1e9, "Gbit"), (1e6, "Mbit")):
         if bits >= factor:
@@ -70,12 +74,12 @@ def human(bits):
     return f"{bits:.0f} bit"
 
 
-def deviation(row):
+def deviation(row: dict) -> float:
     """Measured against configured rate, in percent."""
     return 100 * (row["measured_bps"] / row["rate_bps"] - 1)
 
 
-def row_text(row):
+def row_text(row: dict) -> str:
     """A row as it is printed."""
     return (f"{row['contender']:<18}{row['queues']:>7}"
             f"{human(row['rate_bps']):>10}{human(row['measured_bps']):>13}"
@@ -83,7 +87,7 @@ def row_text(row):
             f"{row['active_queues'] or '-':>8}{row['window_s']:>7.2f} s")
 
 
-def quick():
+def quick() -> None:
     """Print a table of the patched kernel as it is measured, and judge it."""
     print("Full-size frames, 1.5 times the rate offered in all, virtual time on real "
           "kernel code.")
@@ -101,7 +105,7 @@ def quick():
                 f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure what is asked for, print and judge it."""
     parser = command_line("demo", __doc__, record=True)
     parser.add_argument("--quick", action="store_true", help="two queues, a minute")

@@ -14,12 +14,14 @@ with the unpatched kernel as well: RCU complains, and next to nothing is sent. S
 a run says nothing about the bound and is repeated; smp.json counts them.
 """
 
-import collections
 import json
 import math
 import re
 import statistics
 import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from guest.boot import run_script
 from load.hop import NAME, Hop
@@ -32,12 +34,25 @@ HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
 TRIES = 8
 
-# A case of the first table. rate: bit/s. stall, stopq: one in so many transmits takes 1 ms
-# longer, or stops its queue for 5 ms. changes: the rate is changed under load. mice:
-# packets/s of every queue but the first, which then has frames of two lengths; 0: all
-# queues are saturated with full-size frames.
-Load = collections.namedtuple("Load", "rate queues stall stopq changes mice",
-                              defaults=(0, 0, False, 0))
+
+@dataclass(frozen=True)
+class Load:
+    """A case of the first table.
+
+    rate: bit/s. stall, stopq: one in so many transmits takes 1 ms longer, or stops its
+    queue for 5 ms. changes: the rate is changed under load. mice: packets/s of every
+    queue but the first, which then has frames of two lengths; 0: all queues are saturated
+    with full-size frames.
+    """
+
+    rate: float
+    queues: int
+    stall: int = 0
+    stopq: int = 0
+    changes: bool = False
+    mice: float = 0
+
+
 BOUNDS = {
     "1 Gbit, 2 queues": Load(1e9, 2),
     "1 Gbit, one busy queue and 7 of 5000 packets/s": Load(1e9, 8, mice=5000),
@@ -63,7 +78,7 @@ LEAST = 0.4  # of the rate: less is not sent if the CPUs run
 LEAST_MICE = 0.05  # the same with mice, beside which the unpatched kernel wastes most of it
 
 
-def constant(name):
+def constant(name: str) -> int:
     """RATE_GROUP_<name> of the kernel's header, a product, in bytes or ns."""
     found = re.search(rf"#define RATE_GROUP_{name}\s+\(?(\w+(?: \* \w+)*)",
                       HEADER.read_text())
@@ -74,13 +89,13 @@ def constant(name):
                      for factor in found[1].split(" * "))
 
 
-def bound(rate, queues):
+def bound(rate: float, queues: int) -> float:
     """Most that any window may exceed rate * t by, bytes."""
     return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + constant("BURST")
             + queues * (constant("QUANTUM") + constant("TAB") + FRAME))
 
 
-def hold(case):
+def hold(case: str) -> dict:
     """One line of the first table. Runs in the guest."""
     load = BOUNDS[case]
     hop = Hop(load.queues)
@@ -118,7 +133,7 @@ def hold(case):
     return row
 
 
-def speed(case, contender):
+def speed(case: str, contender: str) -> dict:
     """A run of the second table: packets per second of one CPU and of two."""
     rate, size = SPEEDS[case]
     row = {}
@@ -137,7 +152,7 @@ def speed(case, contender):
     return row
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """Measure one case, yield its row. Runs in the guest."""
     if spec["kind"] == "bound":
         yield {"case": spec["case"], **hold(spec["case"])}
@@ -145,7 +160,7 @@ def guest(spec):
         yield {"case": spec["case"], **speed(spec["case"], spec["contender"])}
 
 
-def once(which, hop, kind, case, contender):
+def once(which: str, hop: Path, kind: str, case: str, contender: str) -> dict | None:
     """One case in a boot of its own; its row, or None if a CPU stood still."""
     spec = {"kind": kind, "case": case, "contender": contender}
     rows, boot = run_script(kernel.KERNELS[which].out, f"smp-{which}", "measure.smp", spec, hop=hop,
@@ -161,7 +176,8 @@ def once(which, hop, kind, case, contender):
     return row
 
 
-def measure(which, hop, kind, case, contender="cake_mq"):
+def measure(which: str, hop: Path, kind: str, case: str,
+            contender: str = "cake_mq") -> dict:
     """One case, repeated while a CPU of the guest stands still.
 
     hop: path of the hop module for the kernel `which`.
@@ -174,7 +190,7 @@ def measure(which, hop, kind, case, contender="cake_mq"):
               "the host is too busy, run this again when it is not")
 
 
-def summary(runs):
+def summary(runs: Sequence[dict]) -> dict:
     """The median of each figure, and of pps_2 / pps_1 all runs in order."""
     row = {key: statistics.median(one[key] for one in runs)
            for key in ("pps_1", "pps_2", "writes_1", "writes_2") if key in runs[0]}
@@ -182,7 +198,7 @@ def summary(runs):
     return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Measure both tables, print and write them, judge the first."""
     command_line("smp", __doc__, record=True).parse_args(argv)
     kernels = []

@@ -15,10 +15,12 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Sequence
 from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.utils import parseaddr
 from pathlib import Path
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -36,11 +38,12 @@ START = float(os.environ.get("QDISC_START") or time.time())
 class Die(SystemExit):
     """Ends the program with status 1; message: what went wrong and what to do."""
 
-    def __init__(self, message):
+    def __init__(self, message: str) -> None:
         super().__init__(f"error: {message}")
 
 
-def shrunk(items, least, tries, fails):
+def shrunk(items: list, least: int, tries: int,
+           fails: Callable[[list], list | None]) -> list:
     """The shortest list that so many tries find, and that fails, by leaving parts out.
 
     least: how many items to keep. fails(items): what of them still fails, or None.
@@ -61,7 +64,7 @@ def shrunk(items, least, tries, fails):
     return items
 
 
-def verdict(passed, failed):
+def verdict(passed: int, failed: Sequence[str]) -> NoReturn:
     """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did."""
     for sentence in failed:
         print("FAIL " + sentence)
@@ -69,7 +72,7 @@ def verdict(passed, failed):
     sys.exit(bool(failed))
 
 
-def guard(main, *args):
+def guard(main: Callable, *args: Any) -> None:
     """Run main(*args); turn what the system refuses (full disk, no permission) into Die."""
     try:
         main(*args)
@@ -84,7 +87,7 @@ def guard(main, *args):
         sys.exit(130)
 
 
-def need_disk(gib, where=ROOT):
+def need_disk(gib: float, where: Path = ROOT) -> None:
     """Die when the file system of `where` has less than gib GiB free."""
     free = shutil.disk_usage(where).free / 2**30
     if free < gib:
@@ -94,7 +97,7 @@ def need_disk(gib, where=ROOT):
 
 # -------------------------------------------------------------- settings
 
-def base_conf(path=ROOT / "base.conf"):
+def base_conf(path: Path = ROOT / "base.conf") -> dict[str, str]:
     """The pin as a dict; Die names a line that is not KEY=value."""
     conf = {}
     for number, text in enumerate(path.read_text().splitlines(), 1):
@@ -114,7 +117,7 @@ class Record(argparse.Action):
         os.environ["RECORD"] = "1"
 
 
-def command_line(verb, text, record=False):
+def command_line(verb: str, text: str, record: bool = False) -> argparse.ArgumentParser:
     """A parser for the words after a verb of lab/.
 
     text: what --help says of it. record: whether it writes files of results/.
@@ -128,7 +131,7 @@ def command_line(verb, text, record=False):
     return parser
 
 
-def result_file(name):
+def result_file(name: str) -> Path:
     """Where a file of results/ is written: there with RECORD=1, else in build/results/."""
     recording = os.environ.get("RECORD", "") not in ("", "0")
     folder = RESULTS if recording else BUILD / "results"
@@ -136,12 +139,12 @@ def result_file(name):
     return folder / name
 
 
-def latest_result(name):
+def latest_result(name: str) -> Path:
     """Where a file of results/ is read: what was written here, else what is recorded."""
     return result_file(name) if result_file(name).exists() else RESULTS / name
 
 
-def kernel_env():
+def kernel_env() -> dict[str, str]:
     """Environment for kernel builds: shared ccache, and nothing that changes ids."""
     return dict(os.environ, LC_ALL="C", LOCALVERSION="", CCACHE_DIR=str(CACHE / "ccache"),
                 CCACHE_BASEDIR=str(BUILD), CCACHE_MAXSIZE="4G", KBUILD_BUILD_USER="qdisc",
@@ -149,19 +152,19 @@ def kernel_env():
                 KBUILD_BUILD_TIMESTAMP="Thu Jan  1 00:00:00 UTC 2026")
 
 
-def make_args(jobs=JOBS):
+def make_args(jobs: int = JOBS) -> list[str]:
     """Arguments that every kernel build gets besides kernel_env()."""
     return [f"-j{jobs}", "CC=ccache gcc", "HOSTCC=ccache gcc"]
 
 
 # ------------------------------------------------------ running commands
 
-def say(text):
+def say(text: str) -> None:
     """One progress line with the seconds since the start (QDISC_START if set)."""
     print(f"[{time.time() - START:4.0f} s] {text}", flush=True)
 
 
-def record_time(target, **more):
+def record_time(target: str, **more: Any) -> None:
     """Note in times.json how long a make target took, in seconds.
 
     cold: there was no kernel when make started; warm: there was.  Without
@@ -176,7 +179,10 @@ def record_time(target, **more):
         path.write_text(json.dumps(times, indent=1) + "\n")
 
 
-def run(cmd, log, what=None, estimate=None, cwd=None, env=None, ok=(0,), fix=""):
+def run(cmd: Sequence | str, log: str, what: str | None = None,
+        estimate: float | None = None, cwd: Path | None = None,
+        env: dict[str, str] | None = None, ok: Sequence[int] | range = (0,),
+        fix: str = "") -> int:
     """Run cmd (a list, or a string for bash with pipefail); returns its status.
 
     log names build/logs/<log>.log, which holds the output unless V=1 shows it.
@@ -208,7 +214,7 @@ def run(cmd, log, what=None, estimate=None, cwd=None, env=None, ok=(0,), fix="")
     raise Die(f"{what or log} failed with status {status}: {hint}" + (fix and f"; {fix}"))
 
 
-def call(cmd, **kwargs):
+def call(cmd: Sequence[str], **kwargs: Any) -> int:
     """subprocess.call with a sentence for a missing program."""
     try:
         return subprocess.call(cmd, **kwargs)
@@ -216,7 +222,7 @@ def call(cmd, **kwargs):
         raise Die(f"the program {cmd[0]} is missing; run 'make setup' or install it") from None
 
 
-def sha256(path):
+def sha256(path: Path) -> str:
     """SHA-256 of a file, in hex."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
@@ -225,7 +231,7 @@ def sha256(path):
     return digest.hexdigest()
 
 
-def hash_files(paths):
+def hash_files(paths: Iterable[Path]) -> str:
     """One hash over the names and contents of some files."""
     digest = hashlib.sha256()
     for path in paths:
@@ -235,7 +241,7 @@ def hash_files(paths):
 
 # ------------------------------------- git repos made from a patch series
 
-def git_env(**extra):
+def git_env(**extra: str) -> dict[str, str]:
     """Environment in which git obeys no personal or system-wide settings.
 
     In a folder of build/ that is no repo it does not take this one for it.
@@ -251,7 +257,9 @@ def git_env(**extra):
     return env
 
 
-def git(where, *args, check=True, env=None, data=None, raw=False):
+def git(where: Path | str, *args: Any, check: bool = True,
+        env: dict[str, str] | None = None, data: bytes | None = None,
+        raw: bool = False) -> Any:
     """Run git in a folder; returns its output (stripped, or bytes when raw).
 
     With check, a failure is Die with git's own last words; without it the
@@ -271,14 +279,14 @@ def git(where, *args, check=True, env=None, data=None, raw=False):
     return done.stdout if raw else done.stdout.decode().strip()
 
 
-def identity(name, mail, date=None):
+def identity(name: str, mail: str, date: str | None = None) -> dict[str, str]:
     """Environment entries that make one person git's author and committer."""
     env = {f"GIT_{role}_{field}": value for role in ("AUTHOR", "COMMITTER")
            for field, value in (("NAME", name), ("EMAIL", mail), ("DATE", date)) if value}
     return env
 
 
-def patch_author(patch):
+def patch_author(patch: Path) -> tuple[str, str]:
     """(name, mail) from a patch file's From: line."""
     head = patch.read_bytes().split(b"\n\n")[0]
     author = message_from_bytes(head.partition(b"\n")[2])["From"] or ""
@@ -288,7 +296,8 @@ def patch_author(patch):
     return name, mail
 
 
-def am_patch(repo, patch, *options, env=None):
+def am_patch(repo: Path | str, patch: Path, *options: str,
+             env: dict[str, str] | None = None) -> tuple[bool, str]:
     """git am one patch; (True, output), or (False, output) with the am aborted."""
     cmd = ["git", "-C", str(repo), "am", *options, str(patch)]
     env = env or git_env(**identity(*patch_author(patch)))
@@ -300,7 +309,7 @@ def am_patch(repo, patch, *options, env=None):
     return done.returncode == 0, output
 
 
-def was_merged(output):
+def was_merged(output: str) -> bool:
     """Whether git am, as it says, could apply a patch by a 3-way merge only."""
     return "Using index info to reconstruct a base tree" in output
 
@@ -312,25 +321,25 @@ class Series:
     unless it says otherwise.
     """
 
-    def __init__(self, folder, prefix, cover=None):
+    def __init__(self, folder: str, prefix: str, cover: Path | None = None) -> None:
         self.dir, self.prefix = PATCHES / folder, prefix
         self.tag = f"end/{folder}"
         self.cover = cover or self.dir / "cover-letter.txt"
 
     @property
-    def folder(self):
+    def folder(self) -> str:
         """Its name: that of its folder."""
         return self.dir.name
 
-    def patches(self):
+    def patches(self) -> list[Path]:
         """The patches in order, without the cover letter, which is no .patch."""
         return sorted(self.dir.glob("0*.patch"))
 
-    def cover_text(self):
+    def cover_text(self) -> str:
         """What its cover letter is made from; empty when there is nothing."""
         return self.cover.read_text() if self.cover.exists() else ""
 
-    def below(self, folder):
+    def below(self, folder: Path) -> "Series":
         """The same series with its patches elsewhere."""
         other = copy.copy(self)
         other.dir = folder / self.folder
@@ -346,36 +355,36 @@ class Tree:
     from, if it is not the pinned one: then git am may merge).
     """
 
-    def __init__(self, name, series):
+    def __init__(self, name: str, series: list[Series]) -> None:
         self.dir = BUILD / name
         self.series = series
         self.stamp_file = BUILD / f"{name}.stamp"
 
-    def git(self, *args, **kwargs):
+    def git(self, *args: Any, **kwargs: Any) -> Any:
         """git in this tree."""
         return git(self.dir, *args, **kwargs)
 
     @property
-    def stamp(self):
+    def stamp(self) -> dict:
         """The stamp as a dict, empty when there is none."""
         try:
             return json.loads(self.stamp_file.read_text())
         except (FileNotFoundError, ValueError):
             return {}
 
-    def set_stamp(self, **changes):
+    def set_stamp(self, **changes: Any) -> None:
         """Change entries of the stamp."""
         self.stamp_file.write_text(json.dumps({**self.stamp, **changes}, indent=1) + "\n")
 
-    def present(self):
+    def present(self) -> list[Series]:
         """The series that have patches, in order."""
         return [series for series in self.series if series.patches()]
 
-    def patches(self):
+    def patches(self) -> list[Path]:
         """The patch files of all series, in order."""
         return [patch for series in self.series for patch in series.patches()]
 
-    def upto(self, name):
+    def upto(self, name: str) -> list[Series]:
         """The series up to the last that name means: its folder, or the number in it."""
         found = [at for at, series in enumerate(self.series, 1)
                  if name in (series.folder, series.folder.partition("-")[0])]
@@ -384,11 +393,11 @@ class Tree:
                       + ", ".join(series.folder for series in self.series))
         return self.series[:found[-1]]
 
-    def patches_hash(self):
+    def patches_hash(self) -> str:
         """Hash of all patch files of all series."""
         return hash_files(self.patches())
 
-    def commit_base(self, where, message, paths):
+    def commit_base(self, where: Path, message: str, paths: Sequence[str]) -> None:
         """Make `where` a git repo whose only commit, tagged base, holds paths."""
         git(where, "init", "-q")
         git(where, "symbolic-ref", "HEAD", "refs/heads/main")
@@ -400,7 +409,7 @@ class Tree:
         git(where, "commit", "-q", "-m", message, env=git_env(**who))
         git(where, "tag", "base")
 
-    def unsaved(self):
+    def unsaved(self) -> str:
         """What a re-apply would lose, in words; empty when nothing."""
         if self.git("rev-parse", "-q", "--verify", "base", check=False) is None:
             raise Die(f"{self.dir} is no git repo with a tag base, so not made by this program; "
@@ -412,7 +421,7 @@ class Tree:
             return "commits that are not exported"
         return ""
 
-    def require_saved(self):
+    def require_saved(self) -> None:
         """Die when work in the tree would be lost, with the remedy."""
         lost = self.unsaved()
         if lost:
@@ -420,7 +429,7 @@ class Tree:
                       f"aside with 'git -C {self.dir} stash' or a branch and 'git -C {self.dir} "
                       f"reset --hard {self.stamp.get('head', 'base')[:12]}', then run this again")
 
-    def apply(self):
+    def apply(self) -> bool:
         """Bring the tree up to date with patches/; True when that changed it.
 
         Die when the tree holds unexported work, or when a patch does not apply
@@ -436,14 +445,14 @@ class Tree:
         self.set_stamp(patches=want, failed=None)
         return True
 
-    def checkout(self, tips):
+    def checkout(self, tips: dict[str, str | None]) -> None:
         """Set branch main and the series' tags; rewrites only files that differ."""
         head = ([tip for tip in tips.values() if tip] or [self.git("rev-parse", "base")])[-1]
         self.git("checkout", "-q", "-B", "main", head)
         self.set_tags(tips)
         self.set_stamp(head=head)
 
-    def set_tags(self, tips):
+    def set_tags(self, tips: dict[str, str | None]) -> None:
         """Tag each series' last commit; tips maps tag to commit, or to None."""
         for tag, tip in tips.items():
             if tip:
@@ -451,12 +460,12 @@ class Tree:
             else:
                 self.git("tag", "-d", tag, check=False)
 
-    def has_tag(self, series):
+    def has_tag(self, series: Series) -> bool:
         """Whether a series' tag is there, be it in the history of HEAD or not."""
         return self.git("rev-parse", "-q", "--verify", f"refs/tags/{series.tag}",
                         check=False) is not None
 
-    def ends(self):
+    def ends(self) -> dict[str, str]:
         """{tag: last commit} of the series in this tree, in order.
 
         A series is in it if it has patches or its tag is there. The last one ends at
@@ -476,7 +485,7 @@ class Tree:
                           "before it; set it to the last commit of its own series")
         return ends
 
-    def find_end(self, series):
+    def find_end(self, series: Series) -> str:
         """The commit below HEAD that a series' tag means, also after a rebase."""
         tag = series.tag
         if self.git("merge-base", "--is-ancestor", tag, "HEAD", check=False) is not None:
@@ -491,7 +500,7 @@ class Tree:
                       "delete the tag and the patches of a series that is no more")
         return same[0]
 
-    def am(self, series):
+    def am(self, series: Sequence[Series]) -> dict[str, str | None]:
         """Apply series to the base without touching this work tree; {tag: commit}.
 
         git am runs in a second work tree whose files stay absent until a patch
@@ -521,7 +530,7 @@ class Tree:
         finally:
             self.git("worktree", "remove", "--force", work, check=False)
 
-    def am_failed(self, patch, output):
+    def am_failed(self, patch: Path, output: str) -> NoReturn:
         """Leave the tree at its base and Die naming the patch."""
         if not self.unsaved():
             self.checkout({one.tag: None for one in self.series})

@@ -15,6 +15,8 @@ import hashlib
 import os
 import re
 import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 from tree.common import (
     BUILD,
@@ -76,31 +78,33 @@ KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
          "sweep-patched": "sch_rate_group/parameters/lab_knob"}
 
 
-def image(folder):
+def image(folder: Path | str) -> Path:
     """Path of the kernel in a folder, below build/ or absolute, that was built there."""
     folder = BUILD / folder
     return folder / (BZIMAGE if (folder / BZIMAGE).exists() else "linux")
 
 
-def emulated(kernel):
+def emulated(kernel: Path | str) -> bool:
     """Whether QEMU runs a kernel, a path as of image()."""
     return os.path.basename(kernel) == os.path.basename(BZIMAGE)
 
 
-def flags(which, source):
+def vmlinux(kernel: Path | str) -> Path:
+    """Where the symbols of a kernel are, a path as of image()."""
+    folder = Path(kernel).parent
+    return (folder.parents[2] if emulated(kernel) else folder) / "vmlinux"
+
+
+def flags(which: str, source: Path) -> list[str]:
     """Arguments for make that change how single sources are compiled.
 
-    In most kernels, what members of a rate group write to their cache line is counted;
-    in those that look for data races a race can be switched on instead, and lines are
-    known by number.
+    Lines are known by number, which changes no code. In most kernels, what members of a
+    rate group write to their cache line is counted; in those that look for data races a
+    race can be switched on instead.
     """
-    of = collections.defaultdict(str)
+    of = collections.defaultdict(str, dict.fromkeys(OURS, "-g1 "))
     include = f"-include {LAB}/"
-    if which.startswith("kcsan"):
-        of.update(dict.fromkeys(OURS, "-g1 "))
-        of["sch_rate_group"] += include + "race.h"
-    else:
-        of["sch_rate_group"] = include + "count.h"
+    of["sch_rate_group"] += include + ("race.h" if which.startswith("kcsan") else "count.h")
     if which == "sweep-patched":
         of["sch_rate_group"] += f" {include}sweep.h"
     if which == "sweep-base":
@@ -110,33 +114,34 @@ def flags(which, source):
         if len(where) != 1:
             raise Die("the base's sch_cake.c sets sync_time in another way; correct "
                       "lab/tree/sweep.h")
-        of["sch_cake"] = f"-DSYNC_LINE={where[0]} {include}sweep.h"
+        of["sch_cake"] += f"-DSYNC_LINE={where[0]} {include}sweep.h"
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
     if KERNELS[which].fragments == DEBUG:
         args += MEMORY
     return args + (GCOV if which == "coverage" else [])
 
 
-def source_of(which):
+def source_of(which: str) -> Path:
     """The tree of a kernel; of one that has no name here, that of the patched one."""
     return BUILD / KERNELS.get(which, KERNELS["patched"]).tree
 
 
-def known_splats(which):
+def known_splats(which: str) -> Sequence[str]:
     """What a kernel is known to report, as for boot.splats(): cake_mq on its siblings."""
     walks = "rcu_dereference(netdev_get_tx_queue(" in (
         source_of(which) / "net/sched/sch_cake.c").read_text()
     return STOCK_SPLAT if walks else ()
 
 
-def shares(which, contender):
+def shares(which: str, contender: str) -> bool:
     """Whether a kernel's tree has what a contender's option `shared` needs, if it has one."""
     kind, _, option = contender.rpartition(" + ")[2].partition(" ")
     header = source_of(which) / "include/uapi/linux/pkt_sched.h"
     return option != "shared" or f"TCA_{kind.upper()}_SHARED" in header.read_text()
 
 
-def configure(source, out, fragments=CONFIG, name="config", arch="um"):
+def configure(source: Path, out: Path, fragments: Sequence[Path] = CONFIG,
+              name: str = "config", arch: str = "um") -> None:
     """Write out/.config from defaults and fragments, if they changed.
 
     Die if an option of a fragment did not take.
@@ -179,7 +184,7 @@ def configure(source, out, fragments=CONFIG, name="config", arch="um"):
     stamp.write_text(want)
 
 
-def linked_tree(where, source, mark, files):
+def linked_tree(where: Path, source: Path, mark: str, files: dict[str, bytes]) -> None:
     """Make a tree of links to another's files, less those in files: {path: bytes}.
 
     mark: what it depends on; nothing is done where that is what it was made with.
@@ -197,7 +202,7 @@ def linked_tree(where, source, mark, files):
     stamp.write_text(mark)
 
 
-def tree_at(where, commit):
+def tree_at(where: Path, commit: str) -> None:
     """Bring a work tree of the series' repo to a commit; made if there is none.
 
     The files of the base that git does not track are linked; git only writes what
@@ -216,7 +221,7 @@ def tree_at(where, commit):
     git(where, "checkout", "-q", "--detach", "-f", commit)
 
 
-def series_tree(which, where):
+def series_tree(which: str, where: Path) -> None:
     """Make the tree of a series, with those before it and none after."""
     end = KERNEL.ends().get(ENDS[which])
     if not end:
@@ -224,7 +229,7 @@ def series_tree(which, where):
     tree_at(where, end)
 
 
-def faults_tree(where):
+def faults_tree(where: Path) -> None:
     """Make the tree with the faults that make torture plants.
 
     Below its own folder the names are those of the debug kernel, so that ccache has
@@ -237,7 +242,7 @@ def faults_tree(where):
     linked_tree(where, BUILD / "linux", mark, files)
 
 
-def build(which):
+def build(which: str) -> Path:
     """Build one kernel; return its path."""
     tree, out, fragments, arch = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
@@ -255,7 +260,7 @@ def build(which):
     return image(out)
 
 
-def module(which):
+def module(which: str) -> Path:
     """Build lab/load/hop for one kernel, which must have been built; return the .ko.
 
     The sources are copied to build/hop-<which>, so nothing is generated in lab/.
@@ -272,7 +277,7 @@ def module(which):
     return copy / "hop.ko"
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Build what the arguments name."""
     parser = command_line("kernel", __doc__)
     parser.add_argument("name", nargs="*", default=["patched"],

@@ -2,6 +2,7 @@
 """Lists of ways to break sources, like lab/gates/mutants.txt, and sources with all of them in."""
 
 import re
+from pathlib import Path
 
 from tree.common import Die
 
@@ -9,7 +10,7 @@ SWITCH = "net/sched/sch_generic-shared.c"
 HEADER = "include/net/sch_priv.h"
 
 
-def read_list(path):
+def read_list(path: Path) -> list[dict]:
     """The entries of a file like mutants.txt as dicts: number, file, rule, old, new."""
     entries = []
     text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
@@ -28,7 +29,7 @@ def read_list(path):
     return entries
 
 
-def switch(old, entries):
+def switch(old: str, entries: list[dict]) -> str:
     """C code that is `old`, or the replacement of whichever entry is switched on."""
     if old[-1] in ";}":
         code = f"{{ {old} }}"
@@ -41,7 +42,7 @@ def switch(old, entries):
     return code
 
 
-def mutate(text, entries):
+def mutate(text: str, entries: list[dict]) -> str:
     """Source text with all its entries in it."""
     spans = {}
     for entry in entries:
@@ -59,7 +60,7 @@ def mutate(text, entries):
     return text
 
 
-def mutated(tree, entries):
+def mutated(tree: Path, entries: list[dict]) -> dict[str, str]:
     """The files of a tree that entries change, with all of them in it: {path: text}.
 
     The boot argument shared_mutant=N chooses.

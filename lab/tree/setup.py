@@ -18,8 +18,10 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
+from typing import Any
 
 from tree.common import (
     BUILD,
@@ -61,7 +63,7 @@ MORE = {  # step: what single targets need, and nothing else
 
 # ------------------------------------------------------------------ host
 
-def wrong_host(text):
+def wrong_host(text: str) -> str:
     """What to do on a system that the lab does not know; "" on Debian and what is like it.
 
     text: of /etc/os-release.
@@ -75,7 +77,7 @@ def wrong_host(text):
             "Containerfile in the top folder says")
 
 
-def check_host(path=Path("/etc/os-release")):
+def check_host(path: Path = Path("/etc/os-release")) -> None:
     """Die on a host that has not what the lab takes from Debian."""
     if complaint := wrong_host(path.read_text() if path.exists() else ""):
         raise Die(complaint)
@@ -83,7 +85,7 @@ def check_host(path=Path("/etc/os-release")):
 
 # -------------------------------------------------------------- packages
 
-def present(probe):
+def present(probe: str) -> bool:
     """Is a program (also in sbin), a file or a Python module there?"""
     if probe.startswith("/"):
         return os.path.exists(probe)
@@ -92,7 +94,7 @@ def present(probe):
     return shutil.which(probe, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin") is not None
 
 
-def packages(wanted):
+def packages(wanted: dict[str, str]) -> None:
     """Install missing packages through apt, as root or through sudo; Die otherwise.
 
     wanted: {package: probe} like PACKAGES.
@@ -123,7 +125,7 @@ def packages(wanted):
 
 # ------------------------------------------------------------- downloads
 
-def archive():
+def archive() -> tuple[str, str]:
     """(URI of the Debian archive that this system uses, options for apt's list of sources).
 
     From the system's own settings; Die where it has none.
@@ -136,7 +138,7 @@ def archive():
     return uri, f"signed-by={keyring}"
 
 
-def archive_uri():
+def archive_uri() -> str | None:
     """URI of the Debian archive that this system uses, None if unknown."""
     def lines(*cmd):
         done = subprocess.run(["apt-get", *cmd], capture_output=True, text=True, check=False)
@@ -160,7 +162,7 @@ class Apt:
     and its hooks are left out.
     """
 
-    def __init__(self, suite, kind):
+    def __init__(self, suite: str, kind: str) -> None:
         uri, trust = archive()
         self.dir = CACHE / "apt" / f"{suite}-{kind}"
         for folder in ("lists/partial", "archives/partial", "files"):
@@ -191,18 +193,18 @@ APT::Sandbox::User "";
 APT::Update::Error-Mode "any";
 """)
 
-    def get(self, *words):
+    def get(self, *words: Any) -> bool:
         """Run apt-get in the files folder; True when it succeeded."""
         return run(["apt-get", "-c", self.conf, *words], "apt", cwd=self.dir / "files",
                    ok=range(-255, 256)) == 0
 
-    def names(self, pattern):
+    def names(self, pattern: str) -> list[str]:
         """Binary packages of the suite whose names match."""
         done = subprocess.run(["apt-cache", "-c", str(self.conf), "pkgnames"], text=True,
                               capture_output=True, check=False)
         return [name for name in done.stdout.split() if re.fullmatch(pattern, name)]
 
-    def download(self, package, version, binary):
+    def download(self, package: str, version: str | None, binary: bool) -> Path | None:
         """Fetch one package (version None: the newest); the file's path, or None."""
         shutil.rmtree(self.dir / "files")
         (self.dir / "files").mkdir()
@@ -214,7 +216,7 @@ APT::Update::Error-Mode "any";
         return files[0] if files else None
 
 
-def verified(path, digest):
+def verified(path: Path, digest: str) -> bool:
     """Is the file there and intact?  A damaged one is deleted: Die says so.
 
     A stamp beside the file spares reading it again while size and time match.
@@ -236,7 +238,7 @@ def verified(path, digest):
     return True
 
 
-def fetch(key):
+def fetch(key: str) -> Path:
     """Path of base.conf's <key>_FILE in the cache, downloaded if need be.
 
     When the archive no longer has the pinned version, the newest one of the suite (of
@@ -258,7 +260,7 @@ def fetch(key):
     return download(key, pin, path, instead)
 
 
-def download(key, pin, path, instead):
+def download(key: str, pin: dict[str, str], path: Path, instead: Path) -> Path:
     """Download for fetch(); the path of what came."""
     binary = key == "KERNEL"
     DOWNLOADS.mkdir(parents=True, exist_ok=True)
@@ -290,12 +292,12 @@ def download(key, pin, path, instead):
     return final
 
 
-def loudly(text):
+def loudly(text: str) -> None:
     """Say what must not be overlooked."""
     say(f"\n{'*' * 78}\nNOTE: {text}\n{'*' * 78}")
 
 
-def neighbours():
+def neighbours() -> list[Path]:
     """Sources of the kernel versions beside the base's that its suite offers, as paths.
 
     The list is read from the archive at most once a day.
@@ -319,7 +321,7 @@ def neighbours():
     return paths
 
 
-def newest(apt, package):
+def newest(apt: Apt, package: str) -> Path:
     """Path of a package's newest version in the cache, downloaded if need be."""
     done = subprocess.run(["apt-cache", "-c", str(apt.conf), "show", "--no-all-versions", package],
                           text=True, capture_output=True, check=False)
@@ -341,7 +343,7 @@ def newest(apt, package):
     return path
 
 
-def candidates(apt, package):
+def candidates(apt: Apt, package: str) -> list[str]:
     """Kernel source packages to try when the pinned version is gone, the newest first.
 
     All with the pinned one's first number, from the pinned one on.
@@ -354,7 +356,7 @@ def candidates(apt, package):
                    and version(name) >= version(package)), key=version, reverse=True)
 
 
-def kernel(tree="", tarball=""):
+def kernel(tree: str = "", tarball: str = "") -> Path:
     """Make sure that there is a kernel source: a download, or what is given; its path.
 
     tree, tarball: paths, empty if not given.
@@ -375,7 +377,7 @@ def kernel(tree="", tarball=""):
 
 # ---------------------------------------------------------------- builds
 
-def unpack(archive, where, log, estimate):
+def unpack(archive: Path, where: Path, log: str, estimate: float) -> Path:
     """Unpack archive, less its top folder, into <where>.part; returns that for a rename.
 
     Files get the time of unpacking, so that objects made from another base
@@ -394,7 +396,7 @@ def unpack(archive, where, log, estimate):
     return part
 
 
-def iproute2():
+def iproute2() -> None:
     """Build tc and ip with the patches in patches/iproute2, in build/iproute2."""
     tree = IPROUTE2
     source = base_conf()["IPROUTE2_SHA256"]
@@ -421,7 +423,7 @@ def iproute2():
     tree.set_stamp(built=state)
 
 
-def sparse():
+def sparse() -> None:
     """Build sparse in build/sparse."""
     where, digest = BUILD / "sparse", base_conf()["SPARSE_SHA256"]
     stamp = where / ".stamp"
@@ -433,7 +435,7 @@ def sparse():
     stamp.write_text(digest)
 
 
-def venv(name="venv", requirements="requirements.txt"):
+def venv(name: str = "venv", requirements: str = "requirements.txt") -> None:
     """Make build/<name> with the Python packages of a file in lab/tree/."""
     wanted = ROOT / "lab/tree" / requirements
     where = BUILD / name
@@ -447,19 +449,19 @@ def venv(name="venv", requirements="requirements.txt"):
     stamp.write_text(state)
 
 
-def check():
+def check() -> None:
     """What only the whole 'make check' needs: packages, Python packages, neighbours."""
     packages(MORE["check"])
     venv("check-venv", "check-requirements.txt")
     neighbours()
 
 
-def given():
+def given() -> tuple[str, str]:
     """Arguments for kernel() from the environment."""
     return os.environ.get("KERNEL", ""), os.environ.get("LINUX_TARBALL", "")
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Run the steps named on the command line, or all but those of MORE."""
     steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(*given()),
              "iproute2": iproute2, "sparse": sparse, "venv": venv}

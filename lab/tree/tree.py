@@ -23,6 +23,7 @@ import re
 import shutil
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from email.header import Header
 from email.utils import parseaddr
 from pathlib import Path
@@ -30,12 +31,15 @@ from shlex import quote
 
 from tree import setup
 from tree.common import (
+    CACHE,
     BUILD,
     IPROUTE2,
     KERNEL,
     PATCHES,
     ROOT,
     Die,
+    Series,
+    Tree,
     am_patch,
     base_conf,
     command_line,
@@ -65,13 +69,14 @@ COVER = "0000-cover-letter.txt"
 KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")
 MARK = ("# begin: links into build/linux (written by make tree)", "# end: links into build/linux")
 LINUX_BASE = BUILD / "linux-base"
-# The base's own version of each file that the series change: where merges start from.
-BASE_FILES = PATCHES / "base-files.tar.xz"
+# The pinned base's own version of each file that the series change: where merges start
+# from. It is kept when the pinned base is unpacked; others' files are not for this repo.
+BASE_FILES = CACHE / "base-files.tar.xz"
 
 
 # ------------------------------------------------------------------ tree
 
-def apply():
+def apply() -> None:
     """make tree: base and series in build/linux, the plain base in build/linux-base."""
     if not KERNEL.dir.exists():
         KERNEL.stamp_file.unlink(missing_ok=True)
@@ -96,10 +101,12 @@ def apply():
     if apply_series(other):
         say(f"build/linux: {KERNEL.git('rev-list', '--count', 'base..HEAD')} patches on "
             f"{KERNEL.git('log', '-1', '--format=%s', 'base')}")
+    if not other:
+        store_base_files(base_files())
     write_links()
 
 
-def apply_series(other):
+def apply_series(other: str | None) -> bool:
     """Bring build/linux up to date with patches/; True when that changed it.
 
     other: what its base came from, if that is not the pinned one.
@@ -118,7 +125,7 @@ def apply_series(other):
                   "again") from None
 
 
-def lend_blobs():
+def lend_blobs() -> None:
     """Give build/linux every blob that a patch names, though its base is another one.
 
     They come from the series applied to BASE_FILES.
@@ -132,14 +139,14 @@ def lend_blobs():
         for patch in KERNEL.patches():
             good, _ = am_patch(repo, patch)
             if not good:
-                say(f"NOTE: {BASE_FILES.name} lacks what {patch.name} starts from, so that and "
-                    "what follows cannot be merged; 'make export' on the pinned base mends it")
+                say(f"NOTE: the pinned base is not at hand, so {patch.name} and what follows "
+                    "have to apply as they are")
                 break
         run(["cp", "-an", f"{repo}/.git/objects/.", f"{KERNEL.dir}/.git/objects/"], "lend-blobs",
             ok=(0, 1))
 
 
-def wanted_source(have):
+def wanted_source(have: str) -> str:
     """Where the base is to come from; a tree made from KERNEL= or LINUX_TARBALL= stays."""
     for key, value in zip(("KERNEL", "LINUX_TARBALL"), setup.given(), strict=True):
         if value:
@@ -152,7 +159,7 @@ def wanted_source(have):
     return f"pin {base_conf()['KERNEL_SHA256']}"
 
 
-def make_linux(source):
+def make_linux(source: str) -> None:
     """Unpack or copy the base into build/linux and commit the tracked part."""
     need_disk(6)
     origin = setup.kernel(*setup.given())
@@ -179,7 +186,7 @@ def make_linux(source):
                      other=None if pinned else origin.name)
 
 
-def version(linux):
+def version(linux: Path) -> str:
     """The kernel version that a tree's Makefile states, like 7.3.4."""
     fields = dict(line.split(" = ", 1) for line in (linux / "Makefile").read_text().splitlines()[:6]
                   if " = " in line)
@@ -187,7 +194,7 @@ def version(linux):
             f"{fields.get('EXTRAVERSION', '')}")
 
 
-def check_base(linux):
+def check_base(linux: Path) -> None:
     """Die when the folders that matter are not those that base.conf pins."""
     conf = base_conf()
     for path, key in (("net/sched", "NET_SCHED"), ("include/net", "INCLUDE_NET")):
@@ -197,7 +204,7 @@ def check_base(linux):
                       f"base.conf pins as KERNEL_TREE_{key}; correct base.conf")
 
 
-def make_linux_base():
+def make_linux_base() -> None:
     """build/linux-base: the base without the series, for comparisons.
 
     Hard links to build/linux save time and space; what git tracks there, and
@@ -217,7 +224,7 @@ def make_linux_base():
 
 # ---------------------------------------------------------------- export
 
-def export(person=""):
+def export(person: str = "") -> None:
     """make export: write patches/ and the files at their kernel paths.
 
     person: "Name <mail>", for export_signed().
@@ -238,13 +245,12 @@ def export(person=""):
         target.parent.mkdir(parents=True, exist_ok=True)
         write(target, content)
         target.chmod(mode)
-    store_base_files(base_files())
     write_links()
     if person:
         export_signed(person)
 
 
-def export_tree(one):
+def export_tree(one: Tree) -> None:
     """Write one tree's series to patches/; die before anything is lost.
 
     What is written has been applied to the base again: the tree moves to the
@@ -284,7 +290,7 @@ def export_tree(one):
     say(f"{one.dir.name}: {sum(changed)} files in patches/ changed")
 
 
-def round_trip(one, out):
+def round_trip(one: Tree, out: Path) -> dict[str, str | None]:
     """Format one tree's series into out and apply that to the base; {tag: commit}.
 
     Die when git am makes something else of the patches than the commits.
@@ -305,7 +311,8 @@ def round_trip(one, out):
     return tips
 
 
-def format_tree(one, out, tips=None):
+def format_tree(one: Tree, out: Path,
+                tips: dict[str, str | None] | None = None) -> dict[str, str | None]:
     """Write all series of a tree below out, one folder each; {tag: last commit}.
 
     tips gives the last commit of each series; without it, see Tree.ends().
@@ -320,7 +327,7 @@ def format_tree(one, out, tips=None):
     return ends
 
 
-def format_series(one, series, start, end, out):
+def format_series(one: Tree, series: Series, start: str, end: str, out: Path) -> None:
     """git format-patch of one series into out, the same bytes for the same commits.
 
     The cover letter comes from the last commit's author and date.  No
@@ -344,7 +351,7 @@ def format_series(one, series, start, end, out):
         fill_cover(letter, series.cover, base_line(one))
 
 
-def base_line(one):
+def base_line(one: Tree) -> str:
     """The cover letter's sentence about the base."""
     conf = base_conf()
     if one is KERNEL:
@@ -353,7 +360,7 @@ def base_line(one):
     return f"Base: iproute2 v{conf['IPROUTE2_VERSION']} (blob ids in full, git am -3 works)"
 
 
-def fill_cover(letter, text, base):
+def fill_cover(letter: Path, text: Path, base: str) -> None:
     """Put subject (first line of text) and body (the rest) into git's cover letter."""
     subject, _, body = text.read_text().strip().partition("\n")
     content = letter.read_text()
@@ -371,12 +378,12 @@ def fill_cover(letter, text, base):
     letter.write_text(content)
 
 
-def mail_name(name):
+def mail_name(name: str) -> str:
     """A person's name as a mail header holds it."""
     return name if name.isascii() else Header(name, "utf-8").encode()
 
 
-def install(new, old):
+def install(new: Path, old: Path) -> int:
     """Make folder old hold the patches of folder new; the number of files that changed."""
     names = {path.name for path in new.glob("0*")}
     gone = [path for path in old.glob("0*") if path.name not in names]
@@ -387,7 +394,7 @@ def install(new, old):
     return len(gone) + sum(write(old / name, (new / name).read_bytes()) for name in names)
 
 
-def write(path, content):
+def write(path: Path, content: bytes) -> bool:
     """Write bytes to a file unless it holds them; True when it was written."""
     if path.exists() and path.read_bytes() == content:
         return False
@@ -395,7 +402,7 @@ def write(path, content):
     return True
 
 
-def remove(path):
+def remove(path: Path) -> None:
     """Remove a file or link, and the folders that this leaves empty."""
     path.unlink(missing_ok=True)
     for parent in path.parents:
@@ -404,7 +411,7 @@ def remove(path):
         parent.rmdir()
 
 
-def export_signed(person):
+def export_signed(person: str) -> None:
     """Write patches/ to build/export-signed with another person as author and signer."""
     name, mail = parseaddr(person)
     if not (name and mail):
@@ -419,7 +426,7 @@ def export_signed(person):
     say(f"patches from {name} <{mail}> are in {out}")
 
 
-def sign(text, author, name, mail):
+def sign(text: str, author: tuple[str, str], name: str, mail: str) -> str:
     """A patch's text with another From:, Signed-off-by:, maintainer and shortlog name."""
     head, gap, rest = text.partition("\n\n")
     lines = head.split("\n")
@@ -439,13 +446,13 @@ def sign(text, author, name, mail):
 
 # ------------------------------------------- files at their kernel paths
 
-def changes(head):
+def changes(head: str) -> dict[str, str]:
     """{path: status letter} of what the series do to the base, up to a commit."""
     words = KERNEL.git("diff", "--name-status", "--no-renames", "-z", "base", head).split("\0")
     return dict(zip(words[1::2], words[0::2]))
 
 
-def copies(head):
+def copies(head: str) -> dict[str, tuple[int, bytes]]:
     """{path in this repo: (mode, content)} that a commit in build/linux stands for.
 
     A file that the series add stands there whole; of one that they change,
@@ -467,7 +474,7 @@ def copies(head):
     return files
 
 
-def base_files():
+def base_files() -> dict[str, bytes]:
     """{path: content} in the base of the files that the commits in build/linux change."""
     touched = set(KERNEL.git("log", "--format=", "--name-only", "--no-renames",
                              "base..HEAD").split())
@@ -475,7 +482,7 @@ def base_files():
     return {name: KERNEL.git("show", f"base:{name}", raw=True) for name in names if touched}
 
 
-def stored_base_files():
+def stored_base_files() -> dict[str, bytes]:
     """{path: content} of BASE_FILES; empty if it is not there."""
     if not BASE_FILES.exists():
         return {}
@@ -483,13 +490,13 @@ def stored_base_files():
         return {member.name: archive.extractfile(member).read() for member in archive}
 
 
-def store_base_files(files):
+def store_base_files(files: dict[str, bytes]) -> None:
     """Write BASE_FILES unless it holds that."""
     if files != stored_base_files():
         write_base_files(BASE_FILES, files)
 
 
-def write_base_files(path, files):
+def write_base_files(path: Path, files: dict[str, bytes]) -> None:
     """Write a file like BASE_FILES, the same bytes for the same files."""
     with tarfile.open(path, "w:xz", preset=9) as archive:
         for name, content in sorted(files.items()):
@@ -498,13 +505,13 @@ def write_base_files(path, files):
             archive.addfile(member, io.BytesIO(content))
 
 
-def committed():
+def committed() -> set[str]:
     """Paths of the files in git below KERNEL_DIRS of this repo."""
     return set(filter(None, (git(ROOT, "ls-files", "-z", "--", *KERNEL_DIRS, check=False)
                              or "").split("\0")))
 
 
-def write_links():
+def write_links() -> None:
     """Links to the changed kernel files at their paths here, which git ignores.
 
     The list in .git/info/exclude, between two marks, says which links are ours.
@@ -535,7 +542,7 @@ def write_links():
     write(exclude, "".join(line + "\n" for line in lines + block).encode())
 
 
-def check_copies():
+def check_copies() -> None:
     """make check-copies: Die naming the files that differ from the commits."""
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to compare with; run 'make tree'")
@@ -549,8 +556,6 @@ def check_copies():
         if target.is_symlink() or not target.is_file() or target.read_bytes() != content:
             wrong.append(path)
     wrong += sorted(path for path in committed() - expected.keys() if (ROOT / path).exists())
-    if stored_base_files() != base_files():
-        wrong.append(str(BASE_FILES.relative_to(ROOT)))
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         for one in (KERNEL, IPROUTE2):
             if one.dir.exists():
@@ -563,7 +568,7 @@ def check_copies():
     say(f"{len(expected)} files at kernel paths and patches/ agree with the commits in build/")
 
 
-def differing(one, out):
+def differing(one: Tree, out: Path) -> list[str]:
     """Paths (from the repo's root) of a tree's patches that differ from those below out."""
     wrong = []
     for series in one.series:
@@ -577,7 +582,7 @@ def differing(one, out):
 
 # -------------------------------------------------------------------- am
 
-def am(given, upto=""):
+def am(given: str, upto: str = "") -> None:
     """make am: apply the series to another tree, on a branch or on a copy.
 
     given: the tree's path. upto: the last series, as for Tree.upto(); all if empty.
@@ -603,7 +608,7 @@ def am(given, upto=""):
         + "".join(f"\n         3-way: {patch.name}" for patch in merged))
 
 
-def copy_subset(target):
+def copy_subset(target: Path) -> Path:
     """A repo build/am-<name> with the tracked part of a plain tree; its path."""
     where = BUILD / f"am-{target.name}"
     shutil.rmtree(where, ignore_errors=True)
@@ -615,7 +620,7 @@ def copy_subset(target):
     return where
 
 
-def am_branch(repo, patches):
+def am_branch(repo: Path, patches: Sequence[Path]) -> list[Path]:
     """Apply patches on a new branch of somebody's repo, left untouched on failure."""
     branch = "qdisc-shared-state"
     mine = dict(os.environ)
@@ -637,7 +642,8 @@ def am_branch(repo, patches):
         raise
 
 
-def am_all(repo, patches, env=None):
+def am_all(repo: Path, patches: Sequence[Path],
+           env: dict[str, str] | None = None) -> list[Path]:
     """git am -3 each patch; the patches that needed a merge."""
     merged = []
     for patch in patches:
@@ -653,7 +659,7 @@ def am_all(repo, patches, env=None):
     return merged
 
 
-def add_blobs(repo, patch):
+def add_blobs(repo: Path, patch: Path) -> None:
     """Give a repo the base's blobs that a 3-way merge of a patch starts from."""
     for line in patch.read_text(errors="replace").splitlines():
         if line.startswith("index ") and ".." in line:
@@ -665,7 +671,7 @@ def add_blobs(repo, patch):
                 git(repo, "hash-object", "-w", "--stdin", data=content)
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     """Do what the command line says."""
     parser = command_line("tree", __doc__)
     what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
