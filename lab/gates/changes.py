@@ -55,7 +55,7 @@ CAKE = (  # (chance, words of which one is taken)
     (.1, ("split-gso", "no-split-gso", "ack-filter", "wash")),
     (.2, ("rtt 1ms", "rtt 10ms", "rtt 1s")),
 )
-CAKE_LAST = ("egress raw noatm memlimit 32mb rtt 100ms triple-isolate split-gso "
+CAKE_LAST = ("egress raw noatm memlimit 500k rtt 100ms flows split-gso "
              "no-ack-filter nowash")
 TBF_LAST = "burst 16kb limit 10mb"
 INNER = ("bfifo limit 10mb", "pfifo limit 1000", "codel", "codel target 100us interval 1ms",

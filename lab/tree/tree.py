@@ -31,8 +31,8 @@ from shlex import quote
 
 from tree import setup
 from tree.common import (
-    CACHE,
     BUILD,
+    CACHE,
     IPROUTE2,
     KERNEL,
     PATCHES,

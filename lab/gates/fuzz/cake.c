@@ -47,12 +47,43 @@ static int cake_shaped_tin(const struct member *m, u64 clock, bool all)
 	return tin;
 }
 
+/* Time that no threshold claims goes to the tin with the largest */
+static int cake_surplus_tin(const struct member *m)
+{
+	int i, tin = -1;
+
+	for (i = 0; i < SOURCES; i++)
+		if (m->q[i].n && (tin < 0 || m->tin[i].rate > m->tin[tin].rate))
+			tin = i;
+
+	return tin;
+}
+
 static int cake_group_tin(const struct member *m, u64 now)
 {
 	u64 clock = rate_group_clock(&m->part, now);
 	int tin = cake_shaped_tin(m, clock, false);
 
-	return tin < 0 ? cake_shaped_tin(m, clock, true) : tin;
+	return tin < 0 ? cake_surplus_tin(m) : tin;
+}
+
+static bool cake_group_waits(struct member *m, u64 now, u64 *when)
+{
+	u32 i, backlog = 0;
+	int tin;
+
+	m->part.rank = 0;
+	for (i = 0; i < SOURCES; i++)
+		if (!m->spec->tins || !has_own_turns(&m->tin[i]))
+			backlog += m->q[i].bytes;
+	if (!backlog && m->spec->tins) {
+		tin = cake_surplus_tin(m);
+		backlog = m->q[tin].bytes;
+		m->part.rank = min(fls64(m->part.rate / m->tin[tin].rate) - 1,
+				   RATE_GROUP_RANKS - 1);
+	}
+
+	return rate_group_wait(&m->part, now, backlog, 0, when);
 }
 
 /* Return: whose packet may go ahead, -1 if none may. A lone packet need not be
@@ -127,7 +158,7 @@ int cake_turn(struct member *m, u64 now, u64 *when)
 		i = cake_go_ahead(m, now, &refused);
 		if (i >= 0)
 			return i;
-		if (rate_group_wait(&m->part, now, m->bytes, 0, when)) {
+		if (cake_group_waits(m, now, when)) {
 			if (own && time_before64(next, *when))
 				*when = next;
 			/* What was refused may go once others have sent */
@@ -166,9 +197,6 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 	}
 	rate_group_charge(&m->served->limit, now, cost);
 	rate_group_charge(&m->served->turn, now, cost);
-	/* There is nobody else to have the share of the queue */
-	if (cake_shaped_tin(m, clock, false) < 0)
-		rate_group_count(&m->part, cost);
 }
 
 bool look_ahead(struct member *m, u64 now, u64 *when)
@@ -181,7 +209,7 @@ bool look_ahead(struct member *m, u64 now, u64 *when)
 		if (m->q[i].n && m->spec->src[i].sparse)
 			return false;
 	if (rate_group_may_send(&m->part, now, m->bytes) ||
-	    !rate_group_wait(&m->part, now, m->bytes, 0, when))
+	    !cake_group_waits(m, now, when))
 		return false;
 	m->wait = *when;
 	return true;
@@ -262,8 +290,8 @@ static void follow_thresholds(struct member *m, struct rate_group *g,
 		}
 		rate_group_set_rate(&tins[i], b->rate, now);
 		if (!b->limit.group) {
-			rate_group_join(&tins[i], &b->limit, 1, now);
-			rate_group_join(g, &b->turn, 0, now);
+			rate_group_join(&tins[i], &b->limit, true, now);
+			rate_group_join(g, &b->turn, false, now);
 		}
 		b->limit.late = 64 * m->mtu;
 		rate_group_update(&b->limit, now);
@@ -278,6 +306,7 @@ void follow_rate(struct member *m, struct rate_group *g,
 {
 	m->mtu = mtu;
 	m->part.burst = m->spec->burst;
+	m->part.weight = m->spec->weight;
 	rate_group_update(&m->part, now);
 	m->wait = 0;
 	if (!m->part.rate) {

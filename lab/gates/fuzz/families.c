@@ -562,7 +562,7 @@ static void make_tins(struct scenario *s)
  */
 const struct family families[] = {
 	/* Members that are in time wait for no more than some rounds */
-	{ "any", 300, make_any, C_STARVED },
+	{ "any", 300, make_any, C_STARVED | C_WEIGHTS },
 	/* What goes ahead, and what is paid late, leaves the rest its turns */
 	{ "small", 50, make_small, C_STARVED },
 	/* The same for longer. No more than a fair share */
@@ -570,7 +570,7 @@ const struct family families[] = {
 	/* Those in time do not burst because one is not */
 	{ "hung", 50, make_hung, C_STARVED | C_NO_HORIZON },
 	/* A slot of the old rate must not stall the group at the new */
-	{ "gap", 50, make_gap, C_STARVED },
+	{ "gap", 50, make_gap, C_STARVED | C_WEIGHTS },
 	/* A lone packet now and then is no way to a second share */
 	{ "rhythm", 50, make_rhythm, C_FAIR | C_GREEDY | C_STARVED },
 	/* Nor is it to have one packet at a time */
@@ -578,17 +578,17 @@ const struct family families[] = {
 	/* Debts outlive a low rate; waits may be as long as they like */
 	{ "forgive", 30, make_forgive, 0 },
 	/* Equal members get equal shares */
-	{ "fair", 80, make_fair, C_FAIR | C_STARVED },
+	{ "fair", 80, make_fair, C_FAIR | C_STARVED | C_WEIGHTS },
 	/* Bursts are bounded together, not one by one */
 	{ "tbf", 80, make_tbf, C_STARVED },
 	/* Members that are in time suffer from no one who is late */
-	{ "late", 50, make_late, C_STARVED },
+	{ "late", 50, make_late, C_STARVED | C_WEIGHTS },
 	/* Lateness within the horizon costs no rate, 1.5 % beside light ones */
-	{ "timers", 50, make_timers, C_NO_LOSS },
+	{ "timers", 50, make_timers, C_NO_LOSS | C_WEIGHTS },
 	/* Who leaves pays, and takes nothing along */
-	{ "churn", 50, make_churn, 0 },
+	{ "churn", 50, make_churn, C_WEIGHTS },
 	/* Turns of tins depend on thresholds, so waits may be longer */
-	{ "tins", 60, make_tins, 0 },
+	{ "tins", 60, make_tins, C_WEIGHTS },
 };
 
 const u32 n_families = ARRAY_SIZE(families);
@@ -598,6 +598,7 @@ void make_scenario(struct scenario *s, u64 seed, const char *family)
 {
 	const struct family *f = families;
 	s32 pick;
+	u32 i;
 
 	state = seed;
 	pick = rnd(1000);
@@ -615,6 +616,13 @@ void make_scenario(struct scenario *s, u64 seed, const char *family)
 	s->n = 0;
 	s->changes = 0;
 	f->make(s);
+	if (f->checks & C_WEIGHTS && one_in(3))
+		for (i = 0; i < s->n; i++)
+			s->m[i].weight = f->checks & C_FAIR ?
+				from_to(RATE_GROUP_WEIGHT,
+					RATE_GROUP_WEIGHT * 4) :
+				magnitude(RATE_GROUP_WEIGHT / 256,
+					  RATE_GROUP_WEIGHT * 256);
 	any_clock(s);
 }
 
@@ -660,6 +668,8 @@ static void print_spec(const struct spec *m)
 		printf(" atm");
 	if (m->burst)
 		printf(" burst %u", m->burst);
+	if (m->weight)
+		printf(" weight %u", m->weight);
 	if (m->late)
 		printf(" late %lu (1 in %u)", m->late, m->late_one_in);
 	if (m->stop_every)

@@ -61,6 +61,7 @@ struct spec {
 	s32	overhead;	/* each packet costs that in addition, */
 	bool	atm;		/* and goes in cells of 53 bytes that carry 48 */
 	u32	burst;
+	u32	weight;		/* in the units of the rate group */
 	u64	late;		/* timers are late by up to that */
 	u32	late_one_in;	/* but only one in so many; 1: by all of it */
 	u64	stop_every;	/* mean time between stops of its TX queue */
@@ -128,6 +129,7 @@ enum check {
 #define C_STARVED	BIT(2)
 #define C_NO_HORIZON	BIT(3)	/* the bound is that without the horizon */
 #define C_NO_LOSS	BIT(4)	/* lateness costs no rate */
+#define C_WEIGHTS	BIT(5)	/* members may have any weight */
 
 /* What came of a scenario: of each check the figure that was worst, and what
  * it may be, in permille as well; and the first that was too much

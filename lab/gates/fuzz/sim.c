@@ -72,6 +72,7 @@ static struct {
 	s128		excess_bound;
 	s128		shortage_bound;
 	s128		paid_bound;
+	u64		weights;	/* of all members */
 	s128		claims_bound;	/* unused time that members may have back */
 	u64		wait_bound;
 	s128		charged;	/* since the books were opened, bytes */
@@ -163,6 +164,7 @@ static u64 skew(void)
 static void set_bounds(void)
 {
 	u64 most = bound_of_group(), burst = 0, horizon, slack, round = 0;
+	u64 hold = 0, weights = 0;
 	const struct family *f = sim.s->family;
 	u32 i, longest = 0, shortest = U32_MAX;
 	s128 level;
@@ -170,6 +172,13 @@ static void set_bounds(void)
 	for (i = 0; i < sim.n; i++) {
 		const struct member *m = &sim.m[i];
 		u32 j;
+
+		/* While weights are told, slots may add up to twice that */
+		if (m->spec->weight)
+			most += max(RATE_GROUP_QUANTUM, sim.longest);
+		/* Who waits for others in vain is late by that */
+		if (m->spec->tins)
+			hold = bytes_in(sim.rate, RATE_GROUP_HOLD);
 
 		longest = max(longest, m->longest);
 		for (j = 0; j < SOURCES; j++)
@@ -189,6 +198,7 @@ static void set_bounds(void)
 		horizon = max(burst, min(late, horizon));
 	}
 
+	most += hold;
 	level = NSEC_PER_SEC;
 	sim.excess_bound = level * (most + horizon + slack);
 	sim.shortage_bound = level * (most + slack +
@@ -199,8 +209,11 @@ static void set_bounds(void)
 	sim.all.bound = max(sim.all.bound, sim.excess_bound);
 	sim.missing.bound = max(sim.missing.bound, sim.shortage_bound);
 
-	for (i = 0; i < sim.n; i++)
+	for (i = 0; i < sim.n; i++) {
+		weights += sim.m[i].spec->weight;
 		round += max3(sim.group.quantum, sim.group.longest, longest);
+	}
+	sim.weights = weights;
 	sim.wait_bound = NEVER;
 	if (sim.rate)
 		sim.wait_bound = ns_of(sim.rate, ROUNDS * round) + (sim.n + 1) * skew() +
@@ -465,8 +478,14 @@ static void drop_all(struct member *m)
 /* It has waited until now */
 static void judge_wait(const struct member *m)
 {
-	if (m->prompt && !sim.pending && sim.s->family->checks & C_STARVED)
-		judge(STARVED, sim.now - m->waits_since, sim.wait_bound);
+	if (m->prompt && !sim.pending && sim.wait_bound != NEVER &&
+	    sim.s->family->checks & C_STARVED)
+		judge(STARVED, sim.now - m->waits_since,
+		      mul_u64_u64_div_u64(sim.wait_bound,
+					  max(sim.weights / sim.n,
+					      (u64)RATE_GROUP_WEIGHT),
+					  min(m->spec->weight ?: U32_MAX,
+					      RATE_GROUP_WEIGHT)));
 }
 
 static void send(struct member *m, int i, u64 now)
@@ -764,7 +783,7 @@ static void toggle(struct member *m)
 		if (m->spec->leave_after)
 			m->toggle_at = sim.now + 1;
 	} else {
-		rate_group_join(&sim.group, &m->part, 1, now);
+		rate_group_join(&sim.group, &m->part, true, now);
 		m->joined = true;
 		m->stays = m->spec->leave_after;
 		update(m);
@@ -870,7 +889,7 @@ static void start_member(struct member *m, const struct spec *spec)
 		m->phase[i] = m->arrive[i] == NEVER ? 0 :
 			      m->arrive[i] + around(m, spec->src[i].gap);
 	}
-	rate_group_join(&sim.group, &m->part, 1, now);
+	rate_group_join(&sim.group, &m->part, true, now);
 	m->joined = true;
 	follow_rate(m, &sim.group, sim.tins, sim.mtu, now);
 	sim.strict |= !m->prompt;
@@ -924,6 +943,13 @@ static bool saturated_like(const struct spec *spec, const struct spec *other)
 	       a->size == b->size && a->lo == b->lo && a->hi == b->hi;
 }
 
+static u64 sent_by_weight(const struct member *m)
+{
+	u32 weight = m->spec->weight ?: RATE_GROUP_WEIGHT;
+
+	return m->sent * RATE_GROUP_WEIGHT / weight;
+}
+
 /* Jain's index of those that are to be equal, and the share of each */
 static void check_fair(void)
 {
@@ -938,8 +964,9 @@ static void check_fair(void)
 		if (!saturated_like(sim.m[i].spec, first))
 			return;
 		n++;
-		sum += sim.m[i].sent;
-		squares += (s128)sim.m[i].sent * sim.m[i].sent;
+		sent = sent_by_weight(&sim.m[i]);
+		sum += sent;
+		squares += (s128)sent * sent;
 	}
 	if (n < 2 || !sum)
 		return;
@@ -948,7 +975,7 @@ static void check_fair(void)
 	judge(JAIN, 1000000 - (s64)(sum * sum * 1000000 / (squares * n)),
 	      10000);
 	for (i = 0; i < sim.n; i++) {
-		sent = sim.m[i].sent;
+		sent = sent_by_weight(&sim.m[i]);
 		if (!sim.m[i].spec->fair)
 			continue;
 		judge(SHARE_HIGH, sent, mean + mean / 10);

@@ -147,7 +147,7 @@ static void prepare(struct worker *w, u64 *random, u64 start)
 		struct part *p = &w->part[i];
 
 		pthread_mutex_init(&p->lock, NULL);
-		rate_group_join(&group, &p->m, 1, start);
+		rate_group_join(&group, &p->m, true, start);
 		p->call = start;
 		p->len = 64 + below(random, MTU - 63);
 		p->sparse = below(random, 2);

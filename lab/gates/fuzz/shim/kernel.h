@@ -17,6 +17,7 @@ typedef uint64_t u64;
 typedef int32_t s32;
 typedef int64_t s64;
 
+#define U16_MAX		UINT16_MAX
 #define U32_MAX		UINT32_MAX
 #define U64_MAX		UINT64_MAX
 #define S64_MAX		INT64_MAX
@@ -28,6 +29,7 @@ typedef int64_t s64;
 
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
+#define GENMASK_ULL(h, l)	((~0ULL >> (63 - (h))) & (~0ULL << (l)))
 
 #define likely(x)	__builtin_expect(!!(x), 1)
 #define ____cacheline_aligned		__attribute__((aligned(64)))
