@@ -19,6 +19,10 @@
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
 #define RATE_GROUP_OWED		8		/* the same, in quanta */
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
+#define RATE_GROUP_WEIGHT	U16_MAX		/* of a member with one flow */
+#define RATE_GROUP_SUM_BITS	48		/* sum of weights */
+#define RATE_GROUP_RANKS	4		/* from 0, which goes first */
+#define RATE_GROUP_HOLD		(50 * NSEC_PER_USEC) /* later ranks wait */
 
 /**
  * struct rate_group - what the shapers of one group share
@@ -26,6 +30,8 @@
  * @ahead: until when the allowance for going ahead is used up, ns
  * @skipped: unused time that members passed over, in all, ns
  * @claimed: what of it was claimed, or came too late to be, ns
+ * @weights: sum of the weights of members with a backlog, and how many have one
+ * @busy: until when members of a rank let later ranks wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
  * @longest: length of the longest packet so far, bytes
@@ -33,10 +39,12 @@
  * @advance: what a member may reserve before it has it to send, bytes
  * @number: that the owner knows the group by
  * @members: how many take a quantum; 0: the group is not in use
+ * @ranked: some member has had a rank above 0
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
- * three times if unused time comes before the slot or is claimed, and twice for
- * a packet that goes ahead. The second is written with RTNL held, but for
+ * three times if unused time comes before the slot or is claimed, once more if
+ * its weight has changed or others have ranks, and twice for a packet that goes
+ * ahead. The second is written with RTNL held, but for
  * @longest, which senders write when there is a longer packet than ever; they
  * read it without a lock: a stale quantum or advance is one slot of the old
  * length, and rate_group_reserve() notices a rate that has changed.
@@ -46,6 +54,8 @@ struct rate_group {
 	atomic64_t	ahead;
 	atomic64_t	skipped;
 	atomic64_t	claimed;
+	atomic64_t	weights;
+	atomic64_t	busy[RATE_GROUP_RANKS - 1];
 
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;
@@ -54,12 +64,17 @@ struct rate_group {
 	u32		advance;
 	u32		number;
 	u32		members;
+	bool		ranked;
 };
 
 /**
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
- * @weight: 1, or 0 if it takes slots of its own length
+ * @turns: it takes turns; false if it takes slots of its own length
+ * @rank: it gets slots only if no member of a smaller rank wants any
+ * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
+ *	much as others have on average
+ * @told: what the group knows of it
  * @late: what a backlog may make up for, in one slot, bytes; 0: as usual
  * @burst: unused time that a new backlog may have, bytes
  * @rate: copy of the group's, bytes/s
@@ -76,6 +91,7 @@ struct rate_group {
  * @left: what may still go in this slot, bytes
  * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
  * @excess: what the member has had beyond its share, bytes
+ * @passed: the quantum that it passed up in its last turn, bytes
  * @passing: it got no slot in its last turn, which ends at @next
  * @active: when the last packet went, ns
  * @sent: what went in the current period, bytes
@@ -83,11 +99,14 @@ struct rate_group {
  *
  * Protected by the lock of the shaper that it is part of; reports read @active
  * and @share without. The owner may set @late and @burst before
- * rate_group_update().
+ * rate_group_update(), @rank and @weight before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
+	bool			turns;
+	u8			rank;
 	u32			weight;
+	u32			told;
 	u32			late;
 	u32			burst;
 
@@ -106,6 +125,7 @@ struct rate_group_member {
 	s64			left;
 	s64			unpaid;
 	s64			excess;
+	u32			passed;
 	bool			passing;
 
 	u64			active;
@@ -115,7 +135,7 @@ struct rate_group_member {
 
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     u32 weight, u64 now);
+		     bool turns, u64 now);
 void rate_group_leave(struct rate_group_member *m, u64 now);
 void rate_group_update(struct rate_group_member *m, u64 now);
 
@@ -123,8 +143,8 @@ void rate_group_pause(struct rate_group_member *m, u64 now);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when);
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len);
+void rate_group_exempt(struct rate_group_member *m, u32 len);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
-void rate_group_count(struct rate_group_member *m, u32 len);
 void rate_group_idle(struct rate_group_member *m, u64 now);
 
 /**

@@ -12,6 +12,10 @@ struct rate_group_block;
 /* Thresholds of cake's tins, of all modes, that are half of the rate or less */
 #define RATE_GROUP_LIMITS	9
 
+/* Hosts that are told apart, by each of two hashes */
+#define RATE_GROUP_LOAD_BITS	12
+#define RATE_GROUP_LOADS	BIT(RATE_GROUP_LOAD_BITS)
+
 /**
  * struct rate_group_set - what the qdiscs of one group below one parent share
  * @rcu: frees it when all have left, as reports may still compare it
@@ -19,6 +23,9 @@ struct rate_group_block;
  * @users: qdiscs in it
  * @rate: the group that enforces the rate
  * @limits: groups that enforce thresholds below it, for qdiscs that have such
+ * @loads: bulk flows of all members, for qdiscs that are fair to hosts, twice by
+ *	source (or flow, if that is a host) and twice by destination, each time
+ *	in the place that another hash says
  */
 struct rate_group_set {
 	struct rcu_head		rcu;
@@ -26,6 +33,7 @@ struct rate_group_set {
 	u32			users;
 	struct rate_group	rate;
 	struct rate_group	limits[RATE_GROUP_LIMITS];
+	atomic_t		loads[2][2][RATE_GROUP_LOADS];
 };
 
 /**

@@ -93,7 +93,7 @@ def lone(qdisc, queues=32, rate_bps=1e9, each=4, settle_us=500_000,
     The others have `each` TCP flows per queue. settle_us: when the lone flow
     starts, length_us: for how long it is looked at. more: as for case(). In
     the row: rise_ms from its first byte to the end of the first three bins of
-    10 ms with a mean of 90 % of its share (rate_bps / queues, as payload),
+    10 ms with a mean of 90 % of its share (that of a flow, as payload),
     None if it never gets there; lone_bps and bulk_bps from then start on.
     """
     flows = [
@@ -184,7 +184,8 @@ def summary(row):
         return {**{key: row["echo"][key] for key in ("p50_us", "p99_us", "max_us")},
                 "bulk_bps": bulk["bps"], "jain": bulk["jain"]}
     if row["scenario"] == "lone":
-        share = row["rate_bps"] / row["queues"] * SEGMENT / FRAME
+        share = (row["rate_bps"] / sum(g["flows"] for g in row["groups"])
+                 * SEGMENT / FRAME)
         bins = groups["lone"]["bin_bytes"]
         wanted = 0.9 * share * 3 * BIN / 8e6  # bytes in three bins
         end = next((i + 3 for i in range(len(bins) - 2)

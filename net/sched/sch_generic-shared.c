@@ -84,8 +84,8 @@ qdisc_shared_get(struct hlist_head *blocks,
 			goto found;
 
 	/* kmalloc() aligns to the largest power of two that divides the size */
-	block = kzalloc(ALIGN(struct_size(block, data, type->shared_size),
-			      SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
+	block = kvzalloc(ALIGN(struct_size(block, data, type->shared_size),
+			       SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
 	if (!block) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for state shared with sibling qdiscs; free some and retry");
@@ -194,7 +194,7 @@ void qdisc_shared_leave(struct Qdisc *child)
 
 	if (!--block->users) {
 		hlist_del_init(&block->node);
-		kfree_rcu(block, rcu);
+		kvfree_rcu(block, rcu);
 	}
 }
 

@@ -417,7 +417,7 @@ static void sqt_test_memory(struct kunit *test)
 static void sqt_test_no_memory(struct kunit *test)
 {
 	sqt_add(1, SQT_C, "C1 in");
-	sqt_type.shared_size = 2 * KMALLOC_MAX_SIZE;
+	sqt_type.shared_size = INT_MAX + 1U;
 	sqt_refuse(1, SQT_A, -ENOMEM, "A1 reset");
 	sqt_refuse(0, SQT_M, -ENOMEM, "A1 reset, A2 reset");
 	sqt_add(1, NULL, "C1 out, C1 reset");

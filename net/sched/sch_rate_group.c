@@ -29,15 +29,28 @@
  *
  * A slot costs one atomic operation on a shared cache line. It holds a
  * *quantum*: R x RATE_GROUP_ROUND divided by the number of members, at most
- * RATE_GROUP_QUANTUM, but never less than the longest packet. Seven rules add
- * to this:
+ * RATE_GROUP_QUANTUM, but never less than the longest packet. Nine rules add to
+ * this:
+ *
+ * Weights
+ *	A member that has to be fair to many flows sets its weight. The quanta
+ *	of all such members are added up and divided by weight, so a round
+ *	lasts no longer than with equal weights. Who gets less than a frame per
+ *	round gets a frame every few rounds.
+ *
+ * Ranks
+ *	A member whose packets are beyond what is promised to them sets a rank.
+ *	It gets a slot only if no member of a smaller rank wants any. A member
+ *	that needs more than its slot keeps later ranks waiting for another
+ *	RATE_GROUP_HOLD, so that they need not look after each slot.
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
  *	and what a member sends outside of its slots, is its *excess*, which
  *	is taken off its next slots: deficit round robin. With an excess of a
  *	quantum, a member passes its turn: it gets no slot. While it has
- *	nothing to send, its excess shrinks by a quantum per round.
+ *	nothing to send, its excess shrinks by a quantum per round. If nothing
+ *	is granted to anybody, passing would help nobody: its excess is gone.
  *
  * Lateness
  *	A slot may start in the past, when the member was due, but not more
@@ -81,7 +94,9 @@
  *	+ for each member: the longest slot + two packets
  *
  * where the horizon is no shorter than the burst that is allowed, and the
- * longest slot is a quantum unless the owner decides on it. The horizon only
+ * longest slot is a quantum unless the owner decides on it. With weights, slots
+ * add up to the same; while weights change, to twice that. With ranks, R x
+ * RATE_GROUP_HOLD has to be added. The horizon only
  * counts if members were late, were allowed a burst, or gave back a slot. The
  * reason is that the tail, less what was skipped and not claimed, moves only by
  * what is paid for and by time that is lost.
@@ -145,9 +160,42 @@ static void rate_group_set_quantum(struct rate_group *g)
 	WRITE_ONCE(g->advance, min(each / 8, RATE_GROUP_QUANTUM / 4));
 }
 
-static u32 rate_group_quantum(const struct rate_group *g)
+static u32 rate_group_base(const struct rate_group *g)
 {
 	return max(READ_ONCE(g->quantum), READ_ONCE(g->longest));
+}
+
+/* What a member gets in each round: its part, by weight, of the quanta of all
+ * members that have a weight. How many these are stands above the sum.
+ */
+static u32 rate_group_quantum(const struct rate_group_member *m)
+{
+	u64 weights = atomic64_read(&m->group->weights);
+	u64 quantum = rate_group_base(m->group);
+	u64 members = weights >> RATE_GROUP_SUM_BITS;
+	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
+
+	if (!m->weight || sum == members * m->weight)
+		return quantum;
+
+	quantum = div64_u64(quantum * max(members, 1U) * m->weight,
+			    max(sum, m->weight));
+	return clamp(quantum, 1, BIT(24));
+}
+
+/* Let the group know the weight of a member */
+static void rate_group_weigh(struct rate_group_member *m, u32 weight)
+{
+	s64 by = (s64)weight - m->told;
+
+	if (!by)
+		return;
+
+	if (!weight || !m->told)
+		by += weight ? BIT_ULL(RATE_GROUP_SUM_BITS) :
+			       -BIT_ULL(RATE_GROUP_SUM_BITS);
+	atomic64_add(by, &m->group->weights);
+	m->told = weight;
 }
 
 /**
@@ -168,6 +216,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	u64 old = g->rate;
 	s64 tail;
 	u64 new;
+	int i;
 
 	ASSERT_RTNL();
 
@@ -188,6 +237,8 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 		new = old && rate ? rescale(tail, now, old, rate) : now;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
 	atomic64_set(&g->ahead, now);
+	for (i = 0; i < RATE_GROUP_RANKS - 1; i++)
+		atomic64_set(&g->busy[i], now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
 
@@ -210,8 +261,10 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	u32 most;
 
 	m->rate = g->rate;
-	if (!m->rate)
+	if (!m->rate) {
+		rate_group_weigh(m, 0);
 		return;
+	}
 
 	m->shift = 34;
 	m->mult = div64_u64((u64)NSEC_PER_SEC << 34, m->rate);
@@ -252,19 +305,19 @@ EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
  * rate_group_join - become a member of a group
  * @g: the group
  * @m: the member
- * @weight: 1; or 0 if the member always takes slots of its own length: it has
- *	to leave before the last of the others
+ * @turns: it takes turns; false if the member always takes slots of its own
+ *	length: it has to leave before the last of the others
  * @now: time, ns
  *
  * Context: RTNL and the lock of the member held, or nobody sending yet.
  */
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     u32 weight, u64 now)
+		     bool turns, u64 now)
 {
 	memset(m, 0, sizeof(*m));
 	m->group = g;
-	m->weight = weight;
-	g->members += weight;
+	m->turns = turns;
+	g->members += turns;
 	rate_group_set_quantum(g);
 	rate_group_update(m, now);
 }
@@ -307,6 +360,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	u64 wait;
 
 	m->excess = max(m->excess, 0);
+	rate_group_weigh(m, 0);
 	if (!m->left && !m->passing)
 		return;
 
@@ -317,7 +371,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 		m->next -= wait;
 		/* It has not passed this turn, so that does not count */
 		if (m->passing)
-			m->excess += rate_group_quantum(g);
+			m->excess += m->passed;
 	}
 	m->unpaid -= m->left;
 	m->left = 0;
@@ -355,7 +409,8 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 		else
 			rate_group_refund(m, now, -m->unpaid);
 	}
-	g->members -= m->weight;
+	rate_group_weigh(m, 0);
+	g->members -= m->turns;
 	rate_group_set_quantum(g);
 	memset(m, 0, sizeof(*m));
 }
@@ -373,7 +428,7 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 {
 	u64 pause = after(now, m->next) ? min(now - m->next, NSEC_PER_SEC) : 0;
 	u64 tail = later(atomic64_read(&m->group->tail), now);
-	u32 quantum = rate_group_quantum(m->group);
+	u32 quantum = rate_group_quantum(m);
 	u64 round = tail - now + to_ns(m, quantum);
 
 	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
@@ -383,18 +438,25 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 
-/* How much to ask for: the quantum less the excess, in frames */
-static u32 rate_group_slot(struct rate_group_member *m, u32 backlog)
+/* How much to ask for: the quantum less the excess, in frames. While nothing is
+ * @granted to others, passing turns would be no use to them.
+ */
+static u32 rate_group_slot(struct rate_group_member *m, u32 backlog,
+			   bool granted)
 {
-	s64 quantum = rate_group_quantum(m->group);
-	s64 want = quantum - m->excess;
+	s64 quantum = rate_group_quantum(m);
 	u32 slot = 0;
+	s64 want;
 
+	if (!granted)
+		m->excess = min(m->excess, 0);
+	want = quantum - m->excess;
 	if (want > 0) {
 		slot = rounddown((u32)want + ETH_FRAME_LEN / 2, ETH_FRAME_LEN);
 		slot = min(max(slot, ETH_FRAME_LEN), backlog);
 	}
 	m->excess += slot - quantum;
+	m->passed = quantum;
 	/* No credit without a backlog */
 	if (slot == backlog)
 		m->excess = max(m->excess, 0);
@@ -433,6 +495,33 @@ static u32 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
 						      NSEC_PER_SEC) : 0;
 }
 
+/* Let later ranks wait. If siblings do so at the same time, the later of both
+ * times may be lost: then one slot goes to a later rank.
+ */
+static void rate_group_hold(struct rate_group_member *m, u64 until)
+{
+	atomic64_t *busy = &m->group->busy[m->rank];
+
+	if (READ_ONCE(m->group->ranked) && m->rank < RATE_GROUP_RANKS - 1 &&
+	    after(until, atomic64_read(busy)))
+		atomic64_set(busy, until);
+}
+
+/* Until when do smaller ranks let this member wait? */
+static u64 rate_group_held(const struct rate_group_member *m, u64 now)
+{
+	struct rate_group *g = m->group;
+	u64 tail, until = now;
+	int i;
+
+	for (i = 0; i < m->rank; i++)
+		until = later(until, atomic64_read(&g->busy[i]));
+
+	/* Slots may have been given back since */
+	tail = later(atomic64_read(&g->tail), now) + RATE_GROUP_HOLD;
+	return after(until, tail) ? tail : until;
+}
+
 /* Move the tail by a slot. Siblings may do so at the same time. Return false if
  * the rate is being changed: then nothing may be granted at the old one.
  */
@@ -450,7 +539,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (READ_ONCE(g->rate) != m->rate)
 		return false;
 
-	slot = exactly ?: rate_group_slot(m, backlog);
+	if (!exactly)
+		rate_group_weigh(m, m->weight);
+	slot = exactly ?: rate_group_slot(m, backlog,
+					  after(tail, now + m->slack));
 	if (m->late && slot)
 		slot = clamp(rate_group_due(m, later(tail, from), now), slot,
 			     backlog);
@@ -473,13 +565,15 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
 	if (skip > 0)
 		m->seen = atomic64_add_return(skip, &g->skipped);
+	if (!exactly)
+		rate_group_hold(m, end + (backlog > slot ? RATE_GROUP_HOLD : 0));
 
 	m->unpaid -= unpaid;
 	m->left = slot;
 	m->passing = !slot;
 	m->end = end;
 	/* The time that was paid in advance lies before the slot */
-	start = end - to_ns(m, slot + max(-m->unpaid, 0));
+	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) : end;
 	from = later(m->next, now);
 	if (after(start, from))
 		m->stood += start - from;
@@ -508,6 +602,16 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
 {
 	while (m->left <= 0) {
+		if (m->rank && !exactly) {
+			if (!READ_ONCE(m->group->ranked))
+				WRITE_ONCE(m->group->ranked, true);
+			*when = rate_group_held(m, now);
+			if (after(*when, now + m->slack)) {
+				rate_group_hold(m, *when + RATE_GROUP_HOLD);
+				rate_group_weigh(m, 0);
+				return true;
+			}
+		}
 		/* It got no slot in this turn: wait until the turn is over */
 		if (m->passing && after(m->next, now + m->slack))
 			break;
@@ -521,24 +625,6 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 	return after(m->next, now + m->slack);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
-
-/**
- * rate_group_count - count what was sent elsewhere as part of a member's share
- * @m: the member
- * @len: that was sent in a slot of another member, bytes
- *
- * The next slots of the member are shorter by that. It may even pass turns.
- *
- * Context: lock of the member held.
- */
-void rate_group_count(struct rate_group_member *m, u32 len)
-{
-	s64 most = 2 * rate_group_quantum(m->group);
-
-	if (m->excess < most)
-		m->excess = min(m->excess + len, most);
-}
-EXPORT_SYMBOL_NS_GPL(rate_group_count, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_ahead - may a packet go although it is not its member's turn
@@ -559,7 +645,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 
 	granted = atomic64_read(&g->tail) - now;
 	if (granted <= m->slack || READ_ONCE(g->rate) != m->rate ||
-	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_quantum(g))
+	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_base(g))
 		return false;
 
 	/* RATE_GROUP_AHEAD in the time that is granted, at most a quarter of R.
@@ -584,6 +670,23 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	return true;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_exempt - what was sent is not part of the member's share
+ * @m: the member
+ * @len: that was sent and charged, bytes
+ *
+ * For packets that would go first if all members were one, if the owner sees to
+ * it that such packets get no more than they should. The next slot is longer by
+ * that, but not more than twice as long.
+ *
+ * Context: lock of the member held.
+ */
+void rate_group_exempt(struct rate_group_member *m, u32 len)
+{
+	m->excess = max(m->excess - len, -(s64)rate_group_quantum(m));
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_exempt, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_charge - a packet was sent

@@ -95,7 +95,8 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 	}
 
 	if (!set && !m->spare)
-		m->spare = kzalloc_obj(*m->spare, GFP_KERNEL | __GFP_NOWARN);
+		m->spare = kvzalloc(sizeof(*m->spare),
+				    GFP_KERNEL | __GFP_NOWARN);
 	if (!set && !m->spare) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for a group of shared qdiscs; free some and retry");
@@ -188,7 +189,7 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 
 	/* Not by a callback, before which this module may be gone */
 	if (set && !--set->users)
-		kfree_rcu(set, rcu);
+		kvfree_rcu(set, rcu);
 	WRITE_ONCE(m->set, NULL);
 	if (!number)
 		return false;
@@ -200,7 +201,8 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 		set->number = number;
 	}
 	WRITE_ONCE(m->set, set);
-	kfree(m->spare);
+	/* With bottom halves disabled, which kvfree() can do */
+	kvfree(m->spare);
 	m->spare = NULL;
 
 	return set->users++ > 0;

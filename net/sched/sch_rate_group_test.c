@@ -439,7 +439,7 @@ static void rgt_update(struct rgt *s)
 	for (m = s->member; m < s->member + s->n; m++) {
 		rgt_look(s, m);
 		if (!m->part.group)
-			rate_group_join(&s->group, &m->part, 1,
+			rate_group_join(&s->group, &m->part, true,
 					rgt_clock(s, m));
 		m->part.burst = m->load->credit;
 		m->part.late = m->load->patience;
@@ -642,9 +642,9 @@ static void rgt_test_numbers(struct kunit *test)
 		rate_group_leave(part, 1);
 		RGT_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
 		/* Who takes slots of its own length counts for nothing */
-		rate_group_join(&s->group, part, 0, 1);
+		rate_group_join(&s->group, part, false, 1);
 		rate_group_leave(part, 1);
-		rate_group_join(&s->group, part, 0, 1);
+		rate_group_join(&s->group, part, false, 1);
 		s->group.longest = 9000;
 		rate_group_set_rate(&s->group, s->rate, 1);
 		rtnl_unlock();
@@ -1146,7 +1146,7 @@ static void rgt_test_leave(struct kunit *test)
 			rate_group_leave(&m->part, rgt_clock(s, m));
 			rgt_drop(s, m);
 			rgt_run(s, rgt_random(s, j ? 0 : 300000));
-			rate_group_join(&s->group, &m->part, 1,
+			rate_group_join(&s->group, &m->part, true,
 					rgt_clock(s, m));
 			rtnl_unlock();
 		}
@@ -1354,29 +1354,142 @@ static void rgt_test_take(struct kunit *test)
 	}
 }
 
-/* Others have sent for it: it has had its share, and two quanta at most */
-static void rgt_test_count(struct kunit *test)
+/* Shares are as weights. A member of little weight gets a frame every few rounds,
+ * which last no longer, also if most members are idle.
+ */
+static void rgt_test_weights(struct kunit *test)
 {
-	struct rgt *s = rgt_new_full(test, RGT_GBIT / 10, 10, &rgt_equal, 1);
-	struct rgt_member *m = s->member;
+	static const u32 weights[][8] = { /* in tenths */
+		{ 50, 30, 20, 20, 20, 10, 10, 10 },
+		{ 5000, 10, 10, 10, 10, 10, 10, 10 },
+		{ 1, 1, 1, 1, 1, 1, 1, 10 },
+		{ 80, 80, 80, 80, 80, 80, 80, 80 },
+	};
+	static const u64 rates[] = { RGT_GBIT / 100, RGT_GBIT, 100 * RGT_GBIT };
+	u64 all, want, share;
+	struct rgt_member *m;
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(weights); i++) {
+		s = rgt_new(test, rates[i % ARRAY_SIZE(rates)], 8, &rgt_equal,
+			    i);
+		for (j = 0, all = 0; j < 8; j++) {
+			want = weights[i / ARRAY_SIZE(rates)][j];
+			s->member[j].part.weight =
+				want * RATE_GROUP_WEIGHT / 10;
+			all += want;
+		}
+		rgt_fill(s, 0, 8, &rgt_equal);
+		rgt_run(s, 100 * RGT_MS);
+		rgt_run_anew(s, rgt_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
+		for (j = 0; j < 8; j++) {
+			want = weights[i / ARRAY_SIZE(rates)][j];
+			share = div64_u64(s->sent * want, all);
+			rgt_expect_near(s, s->member[j].sent, share,
+					share / 100 + 2 * RATE_GROUP_QUANTUM,
+					"share");
+		}
+		rgt_expect_on_time(s);
+
+		/* Whose backlog is gone, leaves its part to the others */
+		rgt_drop(s, s->member);
+		m = s->member + 1;
+		all -= weights[i / ARRAY_SIZE(rates)][0];
+		rgt_run_anew(s, rgt_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
+		want = weights[i / ARRAY_SIZE(rates)][1];
+		share = div64_u64(s->sent * want, all);
+		rgt_expect_near(s, m->sent, share,
+				share / 100 + 2 * RATE_GROUP_QUANTUM, "share");
+		for (j = 0; j < 8; j++)
+			rgt_drop(s, &s->member[j]);
+		RGT_EXPECT(s, atomic64_read(&s->group.weights), EQ, 0);
+	}
+}
+
+/* Two of 64 members have flows of hosts that have many more: what the idle ones
+ * could have does not matter. Beside them a light one goes ahead at once.
+ */
+static void rgt_test_light(struct kunit *test)
+{
+	struct rgt_load load = { .len = RGT_LEN(200), .ahead = 1 };
+	struct rgt_member *m;
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < 4; i++) {
+		s = rgt_new(test, i & 1 ? RGT_GBIT / 10 : RGT_GBIT, 64,
+			    &rgt_equal, i);
+		m = s->member;
+		m[0].part.weight = RATE_GROUP_WEIGHT * (i & 2 ? 1000 : 3) / 100;
+		m[1].part.weight = RATE_GROUP_WEIGHT / 100;
+		rgt_fill(s, 0, 2, &rgt_equal);
+		rgt_run(s, 100 * RGT_MS);
+		rgt_run_anew(s, rgt_ns(s, 4000000));
+		rgt_expect_near(s, s->sent, m[1].sent * (i & 2 ? 1001 : 4),
+				div_u64(s->sent, i & 2 ? 2 : 50), "by weight");
+		rgt_expect_on_time(s);
+
+		m[2].load = &load;
+		m[2].part.weight = m[1].part.weight;
+		for (j = 0; j < 20; j++) {
+			rgt_drop(s, &m[2]);
+			m[2].wait = 0;
+			rgt_add(s, &m[2], 1);
+			rgt_run(s, 20 * RGT_MS);
+			RGT_EXPECT(s, m[2].wait, LE,
+				   rgt_ns(s, 2 * RGT_MTU));
+		}
+	}
+}
+
+/* A rank gets what smaller ones do not want, all of that, and at once */
+static void rgt_test_ranks(struct kunit *test)
+{
+	struct rgt_load half = { .len = RGT_LEN(1514), .burst = 1 };
+	struct rgt_member *m;
+	struct rgt *s;
+	u64 hold;
 	u32 i;
 
-	for (i = 0; i < 2000; i++) {
-		if (i < 1000 || i % 2)
-			rate_group_count(&m->part, i < 1000 ? 9000 : RGT_MTU);
-		RGT_EXPECT(s, m->part.excess, LE, 2 * RGT_MTU);
-		rgt_run(s, rgt_ns(s, 10 * RGT_MTU));
-		if (i == 1000)
-			rgt_run_anew(s, 0);
-	}
-	rgt_expect_near(s, m->sent * 19, s->sent, div_u64(s->sent, 10), "half");
-	rgt_expect_on_time(s);
+	for (i = 0; i < 12; i++) {
+		s = rgt_new(test, i & 1 ? RGT_GBIT / 10 : 10 * RGT_GBIT, 6,
+			    &rgt_equal, i);
+		m = s->member;
+		m[1].part.rank = 1;
+		m[2].part.rank = 1;
+		m[3].part.rank = 3;
+		rgt_fill(s, 0, 4, &rgt_equal);
+		rgt_run(s, RGT_MS);
+		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		RGT_EXPECT(s, s->sent - m[0].sent, EQ, 0);
+		rgt_expect_on_time(s);
+		hold = rgt_bytes(s, RATE_GROUP_HOLD);
 
-	/* Nor does it have a claim to what it could not use */
-	rgt_drop(s, m);
-	m->load = &rgt_small;
-	rgt_trickle(s, m, 2000, rgt_ns(s, 2 * RGT_MTU));
-	RGT_EXPECT(s, m->part.excess, GE, -RGT_MTU);
+		/* 2 x 25 percent, packet by packet */
+		half.pause = rgt_ns(s, 8 * 1514);
+		rgt_begin(s, 0, 1, &half);
+		rgt_begin(s, 4, 5, &half);
+		rgt_run(s, RGT_MS);
+		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		rgt_expect_near(s, m[0].sent, s->sent / 4, s->sent / 20,
+				"a quarter");
+		rgt_expect_near(s, m[1].sent, m[2].sent, s->sent / 50, "turns");
+		RGT_EXPECT(s, m[3].sent, EQ, 0);
+		/* They may make up for what they waited for in vain */
+		rgt_expect(s, rgt_bound(s, true) + hold,
+			   rgt_bound(s, true) + hold);
+
+		for (m = s->member; m < s->member + 5; m++) {
+			m->arrive = RGT_NEVER;
+			if (m - s->member != 3)
+				rgt_drop(s, m);
+		}
+		rgt_run(s, RGT_MS);
+		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		rgt_expect_near(s, s->member[3].sent, 1000 * RATE_GROUP_QUANTUM,
+				2 * RATE_GROUP_QUANTUM, "all");
+	}
 }
 
 /* What a user is told about who has how much of the rate */
@@ -1490,7 +1603,9 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_change),
 	KUNIT_CASE(rgt_test_between),
 	KUNIT_CASE(rgt_test_take),
-	KUNIT_CASE(rgt_test_count),
+	KUNIT_CASE(rgt_test_weights),
+	KUNIT_CASE(rgt_test_light),
+	KUNIT_CASE(rgt_test_ranks),
 	KUNIT_CASE(rgt_test_share),
 	KUNIT_CASE(rgt_test_random),
 	{}
