@@ -594,7 +594,7 @@ def parts(bed, name):
     below cake at the root; off: where these differ the most."""
     rate, options, streams = PARTS[name]
     settle, seconds = (0.5, 1) if rate < 1e9 else (0.3, 0.5) if len(streams) < 500 else (
-        0.2, 0.2)
+        0.5, 0.5)
     found = []
     for contender in (None, "cake"):
         hop = bed.prepare(rate, 8, options, contender)
@@ -680,7 +680,7 @@ def waits(bed, rate, queues, each=4):
     return {**figures, "of_root": figures["p99"] / figures["root_p99"]}
 
 
-CROWDS = (64, 256)  # TCP flows beside an echo, also below cake at the root
+CROWDS = (64, 256, 1024)  # TCP flows beside an echo, also below cake at the root
 MODES, ROOM = "modes", "room"  # of members that are configured one by one, unlike cake_mq's
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
@@ -858,7 +858,7 @@ def fair_rows(size):
         Row("the same: p99, us",
             {**several([f"crowd {n}" for n in CROWDS], "p99_us", "{}"),
              **several([f"root crowd {n}" for n in CROWDS], "p99_us", "{}, cake at the root")},
-            (23, 23, None, None), form="{:.1f}"),
+            (23,) * len(CROWDS) + (None,) * len(CROWDS), form="{:.1f}"),
     ]
 
 
@@ -1108,7 +1108,7 @@ def also_run():
 def tcp_cases(slow=False):
     """{name: case of lab/load/tcp.py}; of "lone" there are several starts.
 
-    slow: with those of CROWDS, which take a minute.
+    slow: with those of CROWDS, which take some minutes.
     """
     cases = {f"echo {n}": tcp.echo("cake_mq", n, 1e9) for n in (4, 8, 32)}
     cases["echo slow"] = tcp.echo("cake_mq", 8, 100e6, warm_us=1_500_000,
