@@ -23,9 +23,9 @@ struct rate_group_block;
  * @users: qdiscs in it
  * @rate: the group that enforces the rate
  * @limits: groups that enforce thresholds below it, for qdiscs that have such
- * @loads: bulk flows of all members, for qdiscs that are fair to hosts, twice by
- *	source (or flow, if that is a host) and twice by destination, each time
- *	in the place that another hash says
+ * @loads: bulk flows of all members, for qdiscs that are fair to hosts: twice
+ *	by source (or flow, if that is a host) and twice by destination, each
+ *	time in the place that another hash says
  */
 struct rate_group_set {
 	struct rcu_head		rcu;

@@ -566,7 +566,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (skip > 0)
 		m->seen = atomic64_add_return(skip, &g->skipped);
 	if (!exactly)
-		rate_group_hold(m, end + (backlog > slot ? RATE_GROUP_HOLD : 0));
+		rate_group_hold(m, backlog > slot ? end + RATE_GROUP_HOLD :
+						    end);
 
 	m->unpaid -= unpaid;
 	m->left = slot;

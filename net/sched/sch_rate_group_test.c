@@ -1354,8 +1354,8 @@ static void rgt_test_take(struct kunit *test)
 	}
 }
 
-/* Shares are as weights. A member of little weight gets a frame every few rounds,
- * which last no longer, also if most members are idle.
+/* Shares are as weights. A member of little weight gets a frame every few
+ * rounds, which last no longer.
  */
 static void rgt_test_weights(struct kunit *test)
 {
