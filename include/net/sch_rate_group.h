@@ -71,6 +71,7 @@ struct rate_group {
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
  * @turns: it takes turns; false if it takes slots of its own length
+ * @light: its weight does not count for others, as its backlog is short
  * @rank: it gets slots only if no member of a smaller rank wants any
  * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
  *	much as others have on average
@@ -99,11 +100,12 @@ struct rate_group {
  *
  * Protected by the lock of the shaper that it is part of; reports read @active
  * and @share without. The owner may set @late and @burst before
- * rate_group_update(), @rank and @weight before rate_group_wait().
+ * rate_group_update(), @light, @rank and @weight before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
 	bool			turns;
+	bool			light;
 	u8			rank;
 	u32			weight;
 	u32			told;

@@ -540,7 +540,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		return false;
 
 	if (!exactly)
-		rate_group_weigh(m, m->weight);
+		rate_group_weigh(m, m->light ? 0 : m->weight);
 	slot = exactly ?: rate_group_slot(m, backlog,
 					  after(tail, now + m->slack));
 	if (m->late && slot)
