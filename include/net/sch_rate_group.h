@@ -71,7 +71,8 @@ struct rate_group {
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
  * @turns: it takes turns; false if it takes slots of its own length
- * @light: its weight does not count for others, as its backlog is short
+ * @light: its backlog is short: its weight does not count for others, and it
+ *	gets no less than others have on average
  * @rank: it gets slots only if no member of a smaller rank wants any
  * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
  *	much as others have on average

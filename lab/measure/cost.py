@@ -93,12 +93,12 @@ class Case:
 # - those without a group find that out: 47 in a root cake, 27 in one below mq, 19 in tbf
 SMALL = {"rate": 20e9, "size": 200, "load": 12e9}
 CASES = {
-    **{f"saturated-{n}": Case("cake_mq", n, 0.905) for n in (2, 8, 40, 256, 1024)},
-    "60-percent": Case("cake_mq", 40, 1.04, **SMALL),
+    **{f"saturated-{n}": Case("cake_mq", n, 0.91) for n in (2, 8, 40, 256, 1024)},
+    "60-percent": Case("cake_mq", 40, 1.045, **SMALL),
     "two-tins": Case("cake_mq", 40, 0.95, options="diffserv4"),
     # who shares nothing
     "root-cake": Case("cake", 8, 1.008),
-    "root-cake-60-percent": Case("cake", 40, 1.007, **SMALL),
+    "root-cake-60-percent": Case("cake", 40, 1.008, **SMALL),
     "unshared-cake": Case("mq + cake", 8, 1.006),
     "fq_codel": Case("mq + fq_codel", 8, 1.001, load=5e9),
     "root-tbf": Case("tbf", 8, 1.006),

@@ -172,15 +172,16 @@ static u32 rate_group_quantum(const struct rate_group_member *m)
 {
 	u64 weights = atomic64_read(&m->group->weights);
 	u64 quantum = rate_group_base(m->group);
-	u64 members = weights >> RATE_GROUP_SUM_BITS;
+	u64 members = weights >> RATE_GROUP_SUM_BITS, least;
 	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
 
 	if (!m->weight || sum == members * m->weight)
 		return quantum;
 
+	least = m->light ? quantum : 1;
 	quantum = div64_u64(quantum * max(members, 1U) * m->weight,
 			    max(sum, m->weight));
-	return clamp(quantum, 1, BIT(24));
+	return clamp_t(u64, quantum, least, BIT(24));
 }
 
 /* Let the group know the weight of a member */
