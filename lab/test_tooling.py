@@ -641,7 +641,7 @@ class CommandLine(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ):
             os.environ.pop("RECORD", None)
             self.assertEqual(common.result_file("x"), common.BUILD / "results/x")
-            self.assertEqual(common.latest_result("cost.json"), RESULTS / "cost.json")
+            self.assertEqual(common.latest_result("never.json"), RESULTS / "never.json")
             common.command_line("x", "", record=True).parse_args(["--record"])
             self.assertEqual(common.result_file("x"), RESULTS / "x")
         writes = re.compile(r"RESULTS|RECORD\b|REPORT|TEXT|\"results|results/")
