@@ -419,7 +419,6 @@ FRONT = (  # rows of README.md's tables: (how they begin, where the figures of r
     ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
     ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
     ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
-    ("a lone TCP flow", "lone", "slowest_ms", lambda v: v),
 )
 COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"))
 
