@@ -30,7 +30,7 @@
  * @ahead: until when the allowance for going ahead is used up, ns
  * @skipped: unused time that members passed over, in all, ns
  * @claimed: what of it was claimed, or came too late to be, ns
- * @weights: sum of the weights of members with a backlog, and how many have one
+ * @weights: sum of the weights that members told, and how many have told one
  * @busy: until when members of a rank let later ranks wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
@@ -71,8 +71,6 @@ struct rate_group {
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
  * @turns: it takes turns; false if it takes slots of its own length
- * @light: its backlog is short: its weight does not count for others, and it
- *	gets no less than others have on average
  * @rank: it gets slots only if no member of a smaller rank wants any
  * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
  *	much as others have on average
@@ -101,12 +99,11 @@ struct rate_group {
  *
  * Protected by the lock of the shaper that it is part of; reports read @active
  * and @share without. The owner may set @late and @burst before
- * rate_group_update(), @light, @rank and @weight before rate_group_wait().
+ * rate_group_update(), @rank and @weight before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
 	bool			turns;
-	bool			light;
 	u8			rank;
 	u32			weight;
 	u32			told;
@@ -145,6 +142,7 @@ void rate_group_update(struct rate_group_member *m, u64 now);
 void rate_group_pause(struct rate_group_member *m, u64 now);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when);
+u64 rate_group_round(const struct rate_group_member *m, u32 weight);
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_exempt(struct rate_group_member *m, u32 len);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);

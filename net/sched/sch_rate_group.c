@@ -36,7 +36,8 @@
  *	A member that has to be fair to many flows sets its weight. The quanta
  *	of all such members are added up and divided by weight, so a round
  *	lasts no longer than with equal weights. Who gets less than a frame per
- *	round gets a frame every few rounds.
+ *	round gets a frame every few rounds. The weight of a member whose
+ *	backlog is gone counts until its owner sets it to 0.
  *
  * Ranks
  *	A member whose packets are beyond what is promised to them sets a rank.
@@ -172,16 +173,15 @@ static u32 rate_group_quantum(const struct rate_group_member *m)
 {
 	u64 weights = atomic64_read(&m->group->weights);
 	u64 quantum = rate_group_base(m->group);
-	u64 members = weights >> RATE_GROUP_SUM_BITS, least;
+	u64 members = weights >> RATE_GROUP_SUM_BITS;
 	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
 
 	if (!m->weight || sum == members * m->weight)
 		return quantum;
 
-	least = m->light ? quantum : 1;
 	quantum = div64_u64(quantum * max(members, 1U) * m->weight,
 			    max(sum, m->weight));
-	return clamp_t(u64, quantum, least, BIT(24));
+	return clamp_t(u64, quantum, 1, BIT(24));
 }
 
 /* Let the group know the weight of a member */
@@ -198,6 +198,26 @@ static void rate_group_weigh(struct rate_group_member *m, u32 weight)
 	atomic64_add(by, &m->group->weights);
 	m->told = weight;
 }
+
+/**
+ * rate_group_round - how long a round of all flows is
+ * @m: the member of a flow
+ * @weight: of the flow
+ *
+ * Context: lock of the member held.
+ * Return: the time in which the flow's share of the rate is a packet of the
+ * largest size so far, at most a second, ns
+ */
+u64 rate_group_round(const struct rate_group_member *m, u32 weight)
+{
+	u64 sum = atomic64_read(&m->group->weights) &
+		  GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
+	u64 ns = min(to_ns(m, READ_ONCE(m->group->longest)), NSEC_PER_SEC);
+
+	return min(mul_u64_u64_div_u64(ns, max(sum, weight), max(weight, 1)),
+		   NSEC_PER_SEC);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_round, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_set_rate - set the rate of a group
@@ -351,7 +371,8 @@ static void rate_group_end_slot(struct rate_group_member *m)
  *
  * It was sent, dropped or reset. What is left of the slot goes back to the
  * group if there still is time to use it. The member keeps as much as it could
- * have paid in advance.
+ * have paid in advance. The owner sets @m->weight to 0 before, or leaves it to
+ * count, sets it to 0 later, and calls this again.
  *
  * Context: lock of the member held.
  */
@@ -361,7 +382,8 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	u64 wait;
 
 	m->excess = max(m->excess, 0);
-	rate_group_weigh(m, 0);
+	if (!m->weight)
+		rate_group_weigh(m, 0);
 	if (!m->left && !m->passing)
 		return;
 
@@ -541,10 +563,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		return false;
 
 	if (!exactly)
-		rate_group_weigh(m, m->light ? 0 : m->weight);
+		rate_group_weigh(m, m->weight);
 	slot = exactly ?: rate_group_slot(m, backlog,
 					  after(tail, now + m->slack));
-	if (m->late && slot)
+	if (m->late)
 		slot = clamp(rate_group_due(m, later(tail, from), now), slot,
 			     backlog);
 	else if (!exactly && slot == backlog && !after(tail, now + m->slack))

@@ -1392,17 +1392,29 @@ static void rgt_test_weights(struct kunit *test)
 		}
 		rgt_expect_on_time(s);
 
-		/* Whose backlog is gone, leaves its part to the others */
-		rgt_drop(s, s->member);
+		/* Without a backlog, a weight counts on until it is 0 */
 		m = s->member + 1;
+		want = weights[i / ARRAY_SIZE(rates)][1];
+		share = div64_u64(rgt_ns(s, RGT_MTU) * all, want);
+		rgt_drop(s, s->member);
+		rgt_expect_near(s, rate_group_round(&m->part, m->part.weight),
+				share, share / 100, "round");
+		s->member[0].part.weight = 0;
+		rate_group_idle(&s->member[0].part, rgt_now(s));
 		all -= weights[i / ARRAY_SIZE(rates)][0];
+		share = div64_u64(rgt_ns(s, RGT_MTU) * all, want);
+		rgt_expect_near(s, rate_group_round(&m->part, m->part.weight),
+				share, share / 100, "round");
 		rgt_run_anew(s, rgt_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
 		want = weights[i / ARRAY_SIZE(rates)][1];
 		share = div64_u64(s->sent * want, all);
 		rgt_expect_near(s, m->sent, share,
 				share / 100 + 2 * RATE_GROUP_QUANTUM, "share");
-		for (j = 0; j < 8; j++)
+
+		for (j = 1; j < 8; j++) {
+			s->member[j].part.weight = 0;
 			rgt_drop(s, &s->member[j]);
+		}
 		RGT_EXPECT(s, atomic64_read(&s->group.weights), EQ, 0);
 	}
 }
@@ -1441,6 +1453,25 @@ static void rgt_test_light(struct kunit *test)
 				   rgt_ns(s, 2 * RGT_MTU));
 		}
 	}
+}
+
+/* Who always asks for less than a quantum does not save up the rest */
+static void rgt_test_credit(struct kunit *test)
+{
+	struct rgt *s = rgt_new(test, RGT_GBIT, 2, &rgt_small, 1);
+	struct rgt_member *m = &s->member[1];
+	u32 i;
+
+	rgt_fill(s, 0, 1, &rgt_equal);
+	for (i = 0; i < 1000; i++) {
+		if (m->backlog <= 64)
+			rgt_add(s, m, 1);
+		rgt_run(s, NSEC_PER_USEC);
+		RGT_EXPECT(s, m->part.excess, GE, -64);
+	}
+	rgt_fill(s, 1, 2, &rgt_equal);
+	rgt_run_anew(s, RGT_MS);
+	rgt_expect_near(s, m->sent, s->member->sent, 2 * rgt_quantum(s), "half");
 }
 
 /* A rank gets what smaller ones do not want, all of that, and at once */
@@ -1605,6 +1636,7 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_take),
 	KUNIT_CASE(rgt_test_weights),
 	KUNIT_CASE(rgt_test_light),
+	KUNIT_CASE(rgt_test_credit),
 	KUNIT_CASE(rgt_test_ranks),
 	KUNIT_CASE(rgt_test_share),
 	KUNIT_CASE(rgt_test_random),

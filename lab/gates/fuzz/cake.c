@@ -248,10 +248,14 @@ void backlog_changed(struct member *m, int i, u64 now)
 	if (backlogged == m->backlogged)
 		return;
 	m->backlogged = backlogged;
-	if (backlogged)
+	if (backlogged) {
 		rate_group_arrive(&m->part, now);
-	else
-		rate_group_idle(&m->part, now);
+		return;
+	}
+	/* Sometimes the weight counts on */
+	if (now & BIT(12))
+		m->part.weight = 0;
+	rate_group_idle(&m->part, now);
 }
 
 static void leave_tin(struct tin *b, u64 now)
