@@ -1471,7 +1471,8 @@ static void rgt_test_credit(struct kunit *test)
 	}
 	rgt_fill(s, 1, 2, &rgt_equal);
 	rgt_run_anew(s, RGT_MS);
-	rgt_expect_near(s, m->sent, s->member->sent, 2 * rgt_quantum(s), "half");
+	rgt_expect_near(s, m->sent, s->member->sent, 2 * rgt_quantum(s),
+			"half");
 }
 
 /* A rank gets what smaller ones do not want, all of that, and at once */
