@@ -66,8 +66,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 def shims(sources: Iterable[Path]) -> None:
     """See to it that every header of the kernel that sources include is our own."""
+    others = re.compile(r"#include <((?:linux|asm|net(?!/sch_rate_group))/[^>]+)>")
     for source in sources:
-        for header in re.findall(r"#include <((?:linux|asm)/[^>]+)>", source.read_text()):
+        for header in others.findall(source.read_text()):
             path = OUT / "include" / header
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("#include <kernel.h>\n")

@@ -159,6 +159,7 @@ def cake_words(rng: random.Random, shared: bool | None) -> str:
         words.append("noshared")
     for chance, choices in (
         (.4, ["diffserv3", "diffserv4", "diffserv8", "besteffort", "precedence"]),
+        (.3, ["flowblind", "flows", "hosts", "dual-srchost", "triple-isolate"]),
         (.1, ["split-gso", "no-split-gso", "ack-filter", "ingress", "nat"]),
         (.1, ["memlimit 20000", "memlimit 4000000"]),
         (.1, ["atm overhead 20", "noatm", "overhead -20", "rtt 1ms"]),

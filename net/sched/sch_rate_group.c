@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
 #include <linux/string.h>
+#include <net/net_debug.h>
 #include <net/sch_rate_group.h>
 
 /**
@@ -434,6 +435,7 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 	}
 	rate_group_weigh(m, 0);
 	g->members -= m->turns;
+	DEBUG_NET_WARN_ON_ONCE(!g->members && atomic64_read(&g->weights));
 	rate_group_set_quantum(g);
 	memset(m, 0, sizeof(*m));
 }

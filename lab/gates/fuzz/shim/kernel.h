@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint8_t u8;
@@ -73,6 +74,8 @@ typedef int64_t s64;
 #define time_before64(a, b)	time_after64(b, a)
 
 static const unsigned int hrtimer_resolution = 1;
+
+#define DEBUG_NET_WARN_ON_ONCE(cond)	do { if (cond) abort(); } while (0)
 
 static inline int fls64(u64 x)
 {
