@@ -43,19 +43,21 @@
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
  * three times if unused time comes before the slot or is claimed, once more if
- * its weight has changed or others have ranks, and twice for a packet that goes
- * ahead. The second is written with RTNL held, but for
+ * its weight has changed or others have ranks, and for a packet that goes ahead
+ * once or twice. The second is written with RTNL held, but for
  * @longest, which senders write when there is a longer packet than ever; they
  * read it without a lock: a stale quantum or advance is one slot of the old
  * length, and rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
+	__cacheline_group_begin(slots);
 	atomic64_t	tail;
 	atomic64_t	ahead;
 	atomic64_t	skipped;
 	atomic64_t	claimed;
 	atomic64_t	weights;
 	atomic64_t	busy[RATE_GROUP_RANKS - 1];
+	__cacheline_group_end(slots);
 
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;

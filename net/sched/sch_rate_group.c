@@ -84,9 +84,10 @@
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member.
- *	It goes at once, and its time is added to the tail. All packets that go
- *	ahead may take RATE_GROUP_AHEAD bytes in as much time as is granted at
- *	that moment, but no more than a quarter of R. Packets longer than
+ *	It goes at once. Its bytes come out of the slot that the member waits
+ *	for; if it has none, their time is added to the tail. All packets that
+ *	go ahead may take RATE_GROUP_AHEAD bytes in as much time as is granted
+ *	at that moment, but no more than a quarter of R. Packets longer than
  *	RATE_GROUP_SMALL may take half of that. A member with an excess of
  *	RATE_GROUP_OWED quanta may not go ahead.
  *
@@ -220,6 +221,17 @@ u64 rate_group_round(const struct rate_group_member *m, u32 weight)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_round, "NET_SCHED_INTERNAL");
 
+static void rate_group_struct_check(void)
+{
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, tail);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, ahead);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, skipped);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, claimed);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, weights);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, busy);
+	CACHELINE_ASSERT_GROUP_SIZE(struct rate_group, slots, 64);
+}
+
 /**
  * rate_group_set_rate - set the rate of a group
  * @g: the group, zeroed before the first call
@@ -240,6 +252,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	u64 new;
 	int i;
 
+	rate_group_struct_check();
 	ASSERT_RTNL();
 
 	if (rate)
@@ -690,8 +703,12 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
-	atomic64_add(to_ns_exact(m, pay), &g->tail);
 	m->unpaid -= pay;
+	if (m->left >= pay) {
+		m->left -= pay;
+		return true;
+	}
+	atomic64_add(to_ns_exact(m, pay), &g->tail);
 	m->excess += len;
 	return true;
 }

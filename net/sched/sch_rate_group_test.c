@@ -1036,6 +1036,38 @@ static void rgt_test_sparse(struct kunit *test)
 	}
 }
 
+/* A packet that goes ahead comes out of the slot that its member waits for, if
+ * there is enough left of it; then nobody else waits for it
+ */
+static void rgt_test_own(struct kunit *test)
+{
+	struct rgt *s = rgt_new(test, RGT_GBIT, 8, &rgt_equal, 1);
+	struct rate_group_member *part = &s->member->part;
+	s64 left, excess;
+	u64 tail, paid;
+	u32 i;
+
+	rgt_fill(s, 0, 8, &rgt_equal);
+	rgt_run(s, RGT_MS);
+	while (!time_after64(part->next, rgt_now(s) + 20000))
+		rgt_run(s, NSEC_PER_USEC);
+	RGT_EXPECT(s, part->left, EQ, 2 * RGT_MTU);
+	for (i = 1; i <= 12; i++) {
+		left = part->left;
+		excess = part->excess;
+		tail = rgt_tail(s);
+		RGT_EXPECT(s, rate_group_ahead(part, rgt_now(s), 300), EQ,
+			   true);
+		rate_group_charge(part, rgt_now(s), 300);
+		paid = i <= 10 ? 0 : 300;
+		RGT_EXPECT(s, part->unpaid, EQ, 0);
+		RGT_EXPECT(s, part->left, EQ, left - 300 + paid);
+		RGT_EXPECT(s, part->excess, EQ, excess + paid);
+		rgt_expect_near(s, rgt_tail(s), tail + rgt_ns(s, paid), 1,
+				"tail");
+	}
+}
+
 /* What a member has had too much, others have had after a quantum a round; and
  * if there are no others, nobody misses it
  */
@@ -1628,6 +1660,7 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_advance),
 	KUNIT_CASE_PARAM(rgt_test_flood, rgt_floods_gen_params),
 	KUNIT_CASE(rgt_test_sparse),
+	KUNIT_CASE(rgt_test_own),
 	KUNIT_CASE(rgt_test_excess),
 	KUNIT_CASE(rgt_test_refund),
 	KUNIT_CASE(rgt_test_leave),

@@ -33,8 +33,13 @@ typedef int64_t s64;
 #define GENMASK_ULL(h, l)	((~0ULL >> (63 - (h))) & (~0ULL << (l)))
 
 #define likely(x)	__builtin_expect(!!(x), 1)
-#define ____cacheline_aligned		__attribute__((aligned(64)))
-#define ____cacheline_aligned_in_smp	____cacheline_aligned
+#define ____cacheline_aligned_in_smp	__attribute__((aligned(64)))
+#define __cacheline_group_begin(g)					\
+	char __cacheline_group_begin__##g[0]
+#define __cacheline_group_end(g)					\
+	char __cacheline_group_end__##g[0]
+#define CACHELINE_ASSERT_GROUP_MEMBER(type, g, member)	do { } while (0)
+#define CACHELINE_ASSERT_GROUP_SIZE(type, g, size)	do { } while (0)
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 #define DIV_ROUND_UP(n, d) (((n) + (d) - 1) / (d))
 #define rounddown(x, y)	({ __typeof__(x) _x = (x); _x - _x % (y); })
