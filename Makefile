@@ -14,7 +14,8 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
-	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup
+	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
+	module deb stock
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -35,6 +36,13 @@ export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name
 build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB) setup iproute2
 	@$(LAB) kernel patched $(if $(COMPARE),base)
+
+module: tree ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
+	@$(LAB) module $(call options,KDIR)
+
+deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
+	@$(LAB) setup iproute2
+	@$(LAB) module --deb
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
 	@$(LAB) demo $(call flags,COMPARE)
@@ -105,8 +113,13 @@ figures: build ## the evaluation in virtual time, beside rivals: tables, picture
 	@$(LAB) setup figures
 	@$(LAB) figures
 
+stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1: 6.1, 6.12 and the newest backport]
+	@$(LAB) setup iproute2
+	@$(LAB) stock $(call flags,ALL)
+
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
 
 clean: ## remove build/ (the download cache stays)

@@ -34,6 +34,7 @@ GATES = (
     ("torture", ("torture",)),
     ("demo", ("demo",)),
     ("changes", ("changes",)),
+    ("stock kernel", ("stock",)),
     ("figures", ("figures", "--check")),
     ("mutants", ("mutants",)),
     ("patches", ("check", "--fast")),

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Debian's own systems and kernels, with the packages of 'make deb', in QEMU.
+
+A system is made by debootstrap, once, in the cache: with the kernel of its release, and
+Debian 13 also with the newest of its backports. On a layer above it the packages are
+installed, which builds the module. QEMU counts instructions, so time in the guest does
+not depend on the host.
+"""
+
+import contextlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tree.common import BUILD, CACHE, need_disk, run
+from tree.module import deb
+from tree.setup import archive_uri, packages
+
+SYSTEMS = {"trixie": ("trixie", "trixie-backports"), "bookworm": ("bookworm",)}
+INCLUDE = ("dkms,kmod,iproute2,iperf3,iputils-ping,procps,gcc,make,libc6-dev,initramfs-tools,"
+           "udev,libmnl0,zstd,sysvinit-utils")
+KERNEL = "linux-image-cloud-amd64 linux-headers-cloud-amd64"
+HOST = {"debootstrap": "debootstrap", "qemu-system-x86": "qemu-system-x86_64",
+        "e2fsprogs": "mke2fs"}
+PATIENCE = 900  # s of the host that a guest may take
+
+
+# ------------------------------------------------------------------ systems
+
+def system(name: str) -> Path:
+    """The folder of a Debian release with its kernels, made if need be."""
+    where = CACHE / "stock" / name
+    if (where / ".made").exists():
+        return where
+    need_disk(3, CACHE)
+    packages(HOST)
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    run(["debootstrap", "--variant=minbase", f"--include={INCLUDE}", name, where, archive_uri()],
+        f"stock-{name}", f"making a system of Debian {name}", 60)
+    apt = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends"
+    script = ["set -e", "apt-get update"]
+    for suite in SYSTEMS[name]:
+        script += [f"echo 'deb {archive_uri()} {suite} main' "
+                   f"> /etc/apt/sources.list.d/{suite}.list",
+                   "apt-get update", f"{apt} -t {suite} install {KERNEL}"]
+    script += ["apt-get clean", "rm -rf /var/lib/apt/lists/*"]
+    inside(where, "; ".join(script), f"stock-{name}-kernels", "installing its kernels", 90)
+    (where / ".made").touch()
+    return where
+
+
+def inside(where: Path, script: str, log: str, what: str, estimate: float) -> None:
+    """Run a script in a system, as root."""
+    run(["unshare", "--mount", "sh", "-c", 'mount -t proc proc "$0/proc" && '
+         'exec chroot "$0" sh -c "$1"', where, script], log, what, estimate)
+
+
+@contextlib.contextmanager
+def layer(lower: Path, name: str) -> Iterator[Path]:
+    """A copy of a folder that costs nothing: what is written to it lies elsewhere."""
+    work = BUILD / "stock" / name
+    merged = work / "merged"
+    if merged.is_mount():  # of a run that was killed
+        run(["umount", merged], f"stock-{name}-layer")
+    shutil.rmtree(work, ignore_errors=True)
+    for part in ("upper", "work", "merged"):
+        (work / part).mkdir(parents=True)
+    run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={lower},upperdir={work}/upper,"
+         f"workdir={work}/work", merged], f"stock-{name}-layer")
+    try:
+        yield merged
+    finally:
+        run(["umount", merged], f"stock-{name}-layer")
+
+
+def disk(name: str, files: dict[str, str]) -> tuple[Path, list[str]]:
+    """A disk with a system that has the packages; its path, and the kernels on it.
+
+    files: what more is in its top folder: {name: text}.
+    """
+    image = BUILD / "stock" / f"{name}.img"
+    with layer(system(name), name) as root:
+        kernels = sorted(path.name.removeprefix("vmlinuz-")
+                         for path in (root / "boot").glob("vmlinuz-*"))
+        for file, text in files.items():
+            (root / file).write_text(text)
+        for path in deb():
+            shutil.copy(path, root)
+        build = "".join(f" && dkms autoinstall -k {kernel}" for kernel in kernels)
+        inside(root, f"dpkg -i /*.deb {build}", f"stock-{name}-packages",
+               "installing the packages", 30 * len(kernels))
+        image.unlink(missing_ok=True)
+        run(["mke2fs", "-q", "-t", "ext4", "-d", root, image, "3G"], f"stock-{name}-disk",
+            "making a disk", 15)
+        for kernel in kernels:
+            for what in ("vmlinuz", "initrd.img"):
+                shutil.copy(root / f"boot/{what}-{kernel}", BUILD / "stock")
+    return image, kernels
+
+
+# -------------------------------------------------------------------- guest
+
+def boot(image: Path, kernel: str, script: str) -> str:
+    """What a kernel of a disk prints that runs a script of it in place of init.
+
+    Instructions are counted: 2 ns each, whatever the host does.
+    """
+    folder = BUILD / "stock"
+    # cmpxchg16b ends in a double fault if instructions are counted (QEMU 7.2)
+    args = ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=1,sleep=off",
+            "-cpu", "qemu64,-cx16", "-m", "768M", "-nodefaults", "-no-reboot",
+            "-display", "none", "-serial", "stdio",
+            "-kernel", folder / f"vmlinuz-{kernel}", "-initrd", folder / f"initrd.img-{kernel}",
+            "-drive", f"file={image},if=virtio,format=raw,snapshot=on",
+            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet init=/bin/sh "
+            f"-- /{script}"]
+    log = folder / f"{kernel}-{script}.log"
+    with open(log, "w") as out:
+        try:
+            subprocess.run([str(arg) for arg in args], stdout=out, stderr=subprocess.STDOUT,
+                           stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+        except subprocess.TimeoutExpired:
+            out.write(f"\nstopped after {PATIENCE} s\n")
+    return log.read_text(errors="replace").replace("\r", "")

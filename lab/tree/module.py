@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make module, make deb: cake and cake_mq as a module for an unpatched kernel.
+
+Puts the files of the patched kernel and those of module/ into one folder, and builds
+them there with the kernel's own headers. make deb makes two packages of it: one that
+builds the module by DKMS for every kernel installed, one with the tc that goes with it.
+"""
+
+import argparse
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from tree.common import (
+    BUILD,
+    IPROUTE2,
+    KERNEL,
+    ROOT,
+    Die,
+    base_conf,
+    command_line,
+    git,
+    run,
+    say,
+)
+from tree.setup import packages
+
+HERE = ROOT / "module"
+FILES = (  # of the patched kernel
+    "net/sched/sch_cake.c", "net/sched/sch_mq.c", "net/sched/sch_rate_group.c",
+    "net/sched/sch_rate_group_qdisc.c", "include/net/sch_priv.h", "include/net/sch_rate_group.h",
+    "include/net/sch_rate_group_qdisc.h", "include/uapi/linux/pkt_sched.h",
+)
+RELEASE = 1  # of the packages, for one version of the base
+PACKAGES = {"debhelper": "dh", "dh-dkms": "dh_dkms", "fakeroot": "fakeroot"}
+
+
+def sources(where: Path) -> None:
+    """Make a folder that a kernel's build takes as an external module."""
+    shutil.rmtree(where, ignore_errors=True)
+    shutil.copytree(HERE, where, ignore=shutil.ignore_patterns("debian", "*.md"))
+    for name in FILES:
+        (where / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(KERNEL.dir / name, where / name)
+    with open(where / "Kbuild", "a") as kbuild:
+        kbuild.write(f"\nccflags-y += -DCAKE_MQ_VERSION='\"{version()}\"'\n")
+
+
+def release_of(kdir: Path) -> str:
+    """Version of the kernel that headers are of; Die if there are none."""
+    file = kdir / "include/generated/utsrelease.h"
+    if not file.exists():
+        raise Die(f"there are no headers of a configured kernel in {kdir}: on Debian install "
+                  f"linux-headers-{os.uname().release}, or give KDIR=folder")
+    return file.read_text().split('"')[1]
+
+
+def build(kdir: Path) -> Path:
+    """Build the module for the kernel whose headers are in a folder; its path."""
+    release = release_of(kdir)
+    where = BUILD / "module" / release
+    sources(where)
+    run(["make", "-C", kdir, f"M={where}", "W=1", "modules"], f"module-{release}",
+        f"building the module for Linux {release}", 20,
+        fix="for kernels between 6.1 and the base it should build: please report it")
+    log = BUILD / "logs" / f"module-{release}.log"
+    if log.exists() and (found := re.search(r".*warning:.*", log.read_text())):
+        raise Die(f"a warning: {found[0]}; see {log}")
+    return where / "sch_cake.ko"
+
+
+def version() -> str:
+    """Of the packages."""
+    return f"{base_conf()['KERNEL_VERSION']}+{RELEASE}"
+
+
+def deb() -> list[Path]:
+    """Build the packages; their paths."""
+    packages(PACKAGES)
+    where = BUILD / "deb" / f"cake-mq-{version()}"
+    shutil.rmtree(where.parent, ignore_errors=True)
+    sources(where / "src")
+    shutil.copytree(HERE / "debian", where / "debian")
+    shutil.move(where / "debian/cake-tc.8", where)
+    shutil.copy(IPROUTE2.dir / "tc/tc", where / "cake-tc")
+    person = re.search(r"^M:\s+(.*)", (ROOT / "MAINTAINERS-snippet").read_text(), re.MULTILINE)[1]
+    control = where / "debian/control"
+    control.write_text(control.read_text().replace("@MAINTAINER@", person))
+    date = git(ROOT, "log", "-1", "--format=%aD", "--", "patches", "module").strip()
+    (where / "debian/changelog").write_text(
+        f"cake-mq ({version()}) unstable; urgency=medium\n\n"
+        f"  * The series of patches/ on Linux {base_conf()['KERNEL_VERSION']}.\n\n"
+        f" -- {person}  {date}\n")
+    run(["dpkg-buildpackage", "-b", "-us", "-uc"], "deb", "building the packages", 20, cwd=where)
+    return sorted(where.parent.glob("*.deb"))
+
+
+def main(argv: Sequence[str]) -> None:
+    """Build one or the other."""
+    parser = command_line("module", __doc__)
+    parser.add_argument("--kdir", type=Path, metavar="FOLDER", help="headers of the kernel "
+                        "(/lib/modules/VERSION/build of the kernel that runs)")
+    parser.add_argument("--deb", action="store_true", help="packages instead")
+    args: argparse.Namespace = parser.parse_args(argv)
+    if args.deb:
+        for path in deb():
+            say(f"{path.relative_to(ROOT)} ({path.stat().st_size // 1024} KB)")
+        return
+    kdir = args.kdir or Path(f"/lib/modules/{os.uname().release}/build")
+    say(f"{build(kdir.expanduser().resolve()).relative_to(ROOT)}; module/README.md says how "
+        "to load it")

@@ -1,0 +1,1 @@
+#include "net/sched/sch_rate_group.c"
