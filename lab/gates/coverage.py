@@ -33,7 +33,8 @@ LOADS = {  # contender: scenarios
     "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
                 "sparse 1", "flood 60", "tins 4", "spread 2", "spread apart", "spread whole",
                 "beside", "gso split", "gso whole", "rate changes", "link flaps", "busy",
-                "ingress uneven", "ingress on/off"),
+                "ingress uneven", "ingress on/off", "flows 16/8 1000", "hosts dual-srchost",
+                "hosts dual-dsthost", "hosts hosts", "packed triple-isolate"),
     "mq + cake shared": ("modes",),
     "mq + tbf shared": ("80/20", "gso split", "rate changes", "busy"),
 }
