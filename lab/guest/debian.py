@@ -10,12 +10,11 @@ not depend on the host.
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tree.common import BUILD, CACHE, need_disk, run
-from tree.module import deb
-from tree.setup import archive_uri, packages
+from tree.setup import archive, packages
 
 SYSTEMS = {"trixie": ("trixie", "trixie-backports"), "bookworm": ("bookworm",)}
 INCLUDE = ("dkms,kmod,iproute2,iperf3,iputils-ping,procps,gcc,make,libc6-dev,initramfs-tools,"
@@ -35,15 +34,15 @@ def system(name: str) -> Path:
         return where
     need_disk(3, CACHE)
     packages(HOST)
+    uri, _ = archive()
     shutil.rmtree(where, ignore_errors=True)
     where.mkdir(parents=True)
-    run(["debootstrap", "--variant=minbase", f"--include={INCLUDE}", name, where, archive_uri()],
+    run(["debootstrap", "--variant=minbase", f"--include={INCLUDE}", name, where, uri],
         f"stock-{name}", f"making a system of Debian {name}", 60)
     apt = "DEBIAN_FRONTEND=noninteractive apt-get -y --no-install-recommends"
     script = ["set -e", "apt-get update"]
     for suite in SYSTEMS[name]:
-        script += [f"echo 'deb {archive_uri()} {suite} main' "
-                   f"> /etc/apt/sources.list.d/{suite}.list",
+        script += [f"echo 'deb {uri} {suite} main' > /etc/apt/sources.list.d/{suite}.list",
                    "apt-get update", f"{apt} -t {suite} install {KERNEL}"]
     script += ["apt-get clean", "rm -rf /var/lib/apt/lists/*"]
     inside(where, "; ".join(script), f"stock-{name}-kernels", "installing its kernels", 90)
@@ -75,10 +74,10 @@ def layer(lower: Path, name: str) -> Iterator[Path]:
         run(["umount", merged], f"stock-{name}-layer")
 
 
-def disk(name: str, files: dict[str, str]) -> tuple[Path, list[str]]:
+def disk(name: str, debs: Sequence[Path], files: dict[str, str]) -> tuple[Path, list[str]]:
     """A disk with a system that has the packages; its path, and the kernels on it.
 
-    files: what more is in its top folder: {name: text}.
+    debs: the packages. files: what more is in the top folder: {name: text}.
     """
     image = BUILD / "stock" / f"{name}.img"
     with layer(system(name), name) as root:
@@ -86,8 +85,9 @@ def disk(name: str, files: dict[str, str]) -> tuple[Path, list[str]]:
                          for path in (root / "boot").glob("vmlinuz-*"))
         for file, text in files.items():
             (root / file).write_text(text)
-        for path in deb():
+        for path in debs:
             shutil.copy(path, root)
+        # Installing builds for the kernel that runs, which is none of these
         build = "".join(f" && dkms autoinstall -k {kernel}" for kernel in kernels)
         inside(root, f"dpkg -i /*.deb {build}", f"stock-{name}-packages",
                "installing the packages", 30 * len(kernels))

@@ -6,7 +6,6 @@ them there with the kernel's own headers. make deb makes two packages of it: one
 builds the module by DKMS for every kernel installed, one with the tc that goes with it.
 """
 
-import argparse
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from tree.common import (
     base_conf,
     command_line,
     git,
+    git_env,
     run,
     say,
 )
@@ -33,7 +33,6 @@ FILES = (  # of the patched kernel
     "net/sched/sch_rate_group_qdisc.c", "include/net/sch_priv.h", "include/net/sch_rate_group.h",
     "include/net/sch_rate_group_qdisc.h", "include/uapi/linux/pkt_sched.h",
 )
-RELEASE = 1  # of the packages, for one version of the base
 PACKAGES = {"debhelper": "dh", "dh-dkms": "dh_dkms", "fakeroot": "fakeroot"}
 
 
@@ -72,8 +71,10 @@ def build(kdir: Path) -> Path:
 
 
 def version() -> str:
-    """Of the packages."""
-    return f"{base_conf()['KERNEL_VERSION']}+{RELEASE}"
+    """Of the packages: that of the base, and when their sources were last changed (UTC)."""
+    when = git(ROOT, "log", "-1", "--date=format-local:%Y%m%d.%H%M", "--format=%cd", "--",
+               "patches", "module", env=git_env(TZ="UTC"), check=False)
+    return f"{base_conf()['KERNEL_VERSION']}+{(when or '0').strip()}"
 
 
 def deb() -> list[Path]:
@@ -103,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--kdir", type=Path, metavar="FOLDER", help="headers of the kernel "
                         "(/lib/modules/VERSION/build of the kernel that runs)")
     parser.add_argument("--deb", action="store_true", help="packages instead")
-    args: argparse.Namespace = parser.parse_args(argv)
+    args = parser.parse_args(argv)
     if args.deb:
         for path in deb():
             say(f"{path.relative_to(ROOT)} ({path.stat().st_size // 1024} KB)")

@@ -1,1 +1,0 @@
-#include "net/sched/sch_rate_group_qdisc.c"
