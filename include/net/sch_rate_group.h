@@ -34,11 +34,13 @@
  * @busy: until when members of a rank let later ranks wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
- * @longest: length of the longest packet so far, bytes
+ * @longest: length of the longest packet since the last change, bytes
  * @quantum: what a member gets in each round, if @longest is not more, bytes
  * @advance: what a member may reserve before it has it to send, bytes
  * @number: that the owner knows the group by
  * @members: how many take a quantum; 0: the group is not in use
+ * @queues: how many of their queues are in use; 0: all. The owner may set it
+ *	before rate_group_set_rate()
  * @ranked: some member has had a rank above 0
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
@@ -66,6 +68,7 @@ struct rate_group {
 	u32		advance;
 	u32		number;
 	u32		members;
+	u32		queues;
 	bool		ranked;
 };
 
@@ -96,7 +99,7 @@ struct rate_group {
  * @passed: the quantum that it passed up in its last turn, bytes
  * @passing: it got no slot in its last turn, which ends at @next
  * @active: when the last packet went, ns
- * @sent: what went in the current period, bytes
+ * @sent: what went in the current period, bytes: good for 1 Tbit/s
  * @share: what the member sent in the last period, bytes/s
  *
  * Protected by the lock of the shaper that it is part of; reports read @active

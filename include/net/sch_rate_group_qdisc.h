@@ -44,12 +44,14 @@ struct rate_group_set {
  * @set: the group, NULL if none
  * @spare: becomes the group if the qdisc is its first member
  * @member: its part in the group that enforces the rate
+ * @changed: userspace has to be told of a change
  * @needs_rate: it cannot be unlimited
+ * @follows: it becomes a member of the same group as a sibling that joins first
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
  * Changed with RTNL held, @set with the lock of the qdisc as well; reports read
- * @block and @set without. The owner
- * sets the last three, and frees @spare when it is destroyed.
+ * @block and @set without. The owner sets @member and what is below @changed,
+ * and frees @spare when it is destroyed.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;
@@ -59,7 +61,9 @@ struct rate_group_qdisc {
 	struct rate_group_set	*spare;
 
 	const struct rate_group_member *member;
+	bool			changed;
 	bool			needs_rate;
+	bool			follows;
 	void			(*set_rate)(struct Qdisc *sch, u64 rate);
 };
 

@@ -16,8 +16,9 @@
  * DOC: rate group
  *
  * The shapers of a group, for example one qdisc per TX queue, together send no
- * more than one rate R and, while any of them has a backlog, no less. They run
- * under locks of their own, on CPUs of their own, and never look at each other.
+ * more than one rate R and, while any of them has a backlog and is called in
+ * time, no less. They run under locks of their own, on CPUs of their own, and
+ * never read each other's data.
  *
  * Who sends when is decided by one number that they share: the *tail*, the time
  * at which everything that was granted will have been sent at R. A member that
@@ -25,11 +26,13 @@
  * starts where the tail was, and is as long as its bytes take at R. So slots
  * never overlap, follow each other without a gap as long as anyone has a
  * backlog, and come in the order in which they were asked for: members take
- * turns. In its slot a member paces its packets at R; after the last one it
- * asks for the next slot.
+ * turns. A *round* is one slot for each member that has a backlog. In its slot
+ * a member paces its packets at R; after the last one it asks for the next
+ * slot.
  *
- * A slot costs one atomic operation on a shared cache line. It holds a
- * *quantum*: R x RATE_GROUP_ROUND divided by the number of members, at most
+ * A slot costs one atomic operation on a shared cache line, and a few more in
+ * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND divided
+ * by the number of members, also those without a backlog, at most
  * RATE_GROUP_QUANTUM, but never less than the longest packet. Nine rules add to
  * this:
  *
@@ -41,18 +44,19 @@
  *	backlog is gone counts until its owner sets it to 0.
  *
  * Ranks
- *	A member whose packets are beyond what is promised to them sets a rank.
- *	It gets a slot only if no member of a smaller rank wants any. A member
- *	that needs more than its slot keeps later ranks waiting for another
- *	RATE_GROUP_HOLD, so that they need not look after each slot.
+ *	A member whose packets should come after those of others sets a rank,
+ *	as CAKE does for a tin above its threshold. It gets a slot only if no
+ *	member of a smaller rank wants any. A member that needs more than its
+ *	slot keeps later ranks waiting for another RATE_GROUP_HOLD, so that
+ *	these need not ask again after every slot.
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
  *	and what a member sends outside of its slots, is its *excess*, which
  *	is taken off its next slots: deficit round robin. With an excess of a
  *	quantum, a member passes its turn: it gets no slot. While it has
- *	nothing to send, its excess shrinks by a quantum per round. If nothing
- *	is granted to anybody, passing would help nobody: its excess is gone.
+ *	nothing to send, its excess shrinks by a quantum per round. If the tail
+ *	lies in the past, nobody waits, and the excess is forgotten.
  *
  * Lateness
  *	A slot may start in the past, when the member was due, but not more
@@ -77,10 +81,10 @@
  *	that is less, goes at once. This halves the number of timers.
  *
  * Paying in advance
- *	While nothing is granted to anybody, there is no reason to ask for
- *	every packet. A slot for all of the backlog is then longer than the
- *	backlog: by R x RATE_GROUP_ROUND / 8, divided by the number of members,
- *	at most RATE_GROUP_QUANTUM / 4. What is not used is kept for a horizon.
+ *	If the tail lies in the past, a reservation for every packet would be a
+ *	waste. A slot for all of the backlog is then longer than the backlog:
+ *	by R x RATE_GROUP_ROUND / 8, divided by the number of members, at most
+ *	RATE_GROUP_QUANTUM / 4. What is not used is kept for a horizon.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member.
@@ -88,18 +92,19 @@
  *	for; if it has none, their time is added to the tail. All packets that
  *	go ahead may take RATE_GROUP_AHEAD bytes in as much time as is granted
  *	at that moment, but no more than a quarter of R. Packets longer than
- *	RATE_GROUP_SMALL may take half of that. A member with an excess of
- *	RATE_GROUP_OWED quanta may not go ahead.
+ *	RATE_GROUP_SMALL may take half of these bytes. A member with an excess
+ *	of RATE_GROUP_OWED quanta may not go ahead.
  *
  * In any window of length t, the group sends no more than::
  *
  *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + a full-size frame
  *	+ for each member: the longest slot + two packets
  *
- * where the horizon is no shorter than the burst that is allowed, and the
- * longest slot is a quantum unless the owner decides on it. With weights, slots
- * add up to the same; while weights change, to twice that. With ranks, R x
- * RATE_GROUP_HOLD has to be added. The horizon only
+ * where the horizon is no shorter than a burst or ``late``, and the longest
+ * slot is a quantum and half a frame unless the owner decides on it, and a
+ * quantum more for a member that was exempted. With weights, all slots of a
+ * round together are as long as without; while weights change, up to twice as
+ * long. With ranks, R x RATE_GROUP_HOLD has to be added. The horizon only
  * counts if members were late, were allowed a burst, or gave back a slot. The
  * reason is that the tail, less what was skipped and not claimed, moves only by
  * what is paid for and by time that is lost.
@@ -153,12 +158,15 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 					  new_rate);
 }
 
-/* Depends on the rate and the number of members: the same for all of them */
+/* Depends on the rate and how many members there are: the same for all of them.
+ * A qdisc can be a member although its queue is not in use.
+ */
 static void rate_group_set_quantum(struct rate_group *g)
 {
 	u64 each = mul_u64_u64_div_u64(g->rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
+	u32 members = g->queues ? min(g->members, g->queues) : g->members;
 
-	each = div_u64(each, max(g->members, 1U));
+	each = div_u64(each, max(members, 1U));
 	WRITE_ONCE(g->quantum, min(each, RATE_GROUP_QUANTUM));
 	WRITE_ONCE(g->advance, min(each / 8, RATE_GROUP_QUANTUM / 4));
 }
@@ -241,7 +249,8 @@ static void rate_group_struct_check(void)
  * What was granted before is rescaled to the new rate from now on. So a change
  * neither lets anything go twice nor leaves the group waiting at the old rate.
  * The caller then calls rate_group_update() for each member. Until then the
- * member gets no slot.
+ * member gets no slot. With the rate that the group has, only the length of
+ * slots is determined anew.
  *
  * Context: RTNL held.
  */
@@ -257,14 +266,17 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 
 	if (rate)
 		rate = max_t(u64, rate, RATE_GROUP_MIN_RATE);
-	if (rate == old)
+	/* From now on, packets may be shorter, as GSO packets are split */
+	WRITE_ONCE(g->longest, ETH_FRAME_LEN);
+	if (rate == old) {
+		rate_group_set_quantum(g);
 		return;
+	}
 
 	/* Before the tail is moved: rate_group_reserve() either sees the new
 	 * rate, or its cmpxchg fails.
 	 */
 	WRITE_ONCE(g->rate, rate);
-	WRITE_ONCE(g->longest, max(READ_ONCE(g->longest), ETH_FRAME_LEN));
 	g->changed = now;
 	rate_group_set_quantum(g);
 	tail = atomic64_read(&g->tail);
@@ -429,7 +441,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
  * @m: the member
  * @now: time, ns
  *
- * Pays what it owes and gives back what it has not used.
+ * Pays what it owes, if no unused time has paid it, and gives back what it has
+ * not used.
  *
  * Context: RTNL and the lock of the member held, or nobody sending any more.
  */

@@ -83,21 +83,24 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 	set = rate_group_set_find(block, number, old);
 	if (set && rate && !set->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
-				   "group %u is unlimited, change that first",
+				   "group %u is unlimited; first change a member to this rate",
 				   number);
 		return -EINVAL;
 	}
 	if (set && rate && max(rate, RATE_GROUP_MIN_RATE) != set->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
-				   "group %u has %llu bit/s, not %llu; change that first",
+				   "group %u has %llu bit/s; first change a member to %llu",
 				   number, 8 * set->rate.rate, 8 * rate);
 		return -EINVAL;
 	}
 
-	if (!set && !m->spare)
+	if (set || m->follows)
+		return 0;
+
+	if (!m->spare)
 		m->spare = kvzalloc(sizeof(*m->spare),
 				    GFP_KERNEL | __GFP_NOWARN);
-	if (!set && !m->spare) {
+	if (!m->spare) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for a group of shared qdiscs; free some and retry");
 		return -ENOMEM;
@@ -213,8 +216,9 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
  * rate_group_qdisc_push - give the rate of a group to its other members
  * @m: the member through which it was changed
  *
- * For each of them, calls ->set_rate() under its lock, and then notifies
- * userspace as if the member had been changed itself.
+ * For each of them, calls ->set_rate() under its lock. Then notifies userspace
+ * as if each had been changed itself: not before, as that may take long, and a
+ * member that still has the old rate gets no slot.
  *
  * Context: RTNL held, no qdisc lock.
  */
@@ -235,6 +239,13 @@ void rate_group_qdisc_push(struct rate_group_qdisc *m)
 		sch_tree_lock(other->sch);
 		other->set_rate(other->sch, m->set->rate.rate);
 		sch_tree_unlock(other->sch);
+		other->changed = true;
+	}
+	hlist_for_each_entry(other, &m->block->members, node) {
+		if (!other->changed)
+			continue;
+
+		other->changed = false;
 		qdisc_notify_change(other->sch);
 	}
 }

@@ -58,6 +58,7 @@ struct rgt_load {
 	u32	credit;		/* what a new backlog may make up for, bytes */
 	u32	patience;	/* what any backlog may make up for, bytes */
 	u32	ahead;		/* of so many packets, one asks to go ahead */
+	u32	exempt;		/* of so many, one is not part of its share */
 	bool	single;		/* it never has more than one */
 };
 
@@ -246,6 +247,8 @@ static void rgt_send(struct rgt *s, struct rgt_member *m, u64 now)
 	rate_group_sent(&m->part, now, cost);
 	if (m->part.rate)
 		rate_group_charge(&m->part, now, cost);
+	if (m->part.rate && m->load->exempt && !(m->head % m->load->exempt))
+		rate_group_exempt(&m->part, cost);
 	rgt_look(s, m);
 	if (m->backlog)
 		return;
@@ -541,7 +544,8 @@ static u64 rgt_bound(const struct rgt *s, bool on_time)
 			ahead = 2 * RATE_GROUP_AHEAD;
 		if (!on_time)
 			bound += max3(RATE_GROUP_QUANTUM, m->load->take,
-				      s->group.longest) + 2 * longest;
+				      s->group.longest) *
+				 (m->load->exempt ? 2 : 1) + 2 * longest;
 		else if (longest != RGT_MTU || m->load->len[0] != RGT_MTU ||
 			 m->load->overhead)
 			bound += longest;
@@ -623,11 +627,20 @@ static void rgt_test_numbers(struct kunit *test)
 		{ 1000000, 1, U32_MAX, 0, 200, 25, 5000, 268435456000 },
 		{ 0, 1, 0, 0, 0, 0, 0, 0 },
 	};
+	static const u32 used[] = { 4, 101, 0 };
 	struct rate_group_member *part;
 	struct rgt_load load = rgt_equal;
 	u64 timers = hrtimer_resolution;
 	struct rgt *s;
 	u32 i;
+
+	/* The quantum is for the queues that are in use, if not all are */
+	s = rgt_new(test, RGT_GBIT, 100, &rgt_equal, 1);
+	for (i = 0; i < ARRAY_SIZE(used); i++) {
+		s->group.queues = used[i];
+		rgt_set_rate(s, RGT_GBIT);
+		RGT_EXPECT(s, s->group.quantum, EQ, i ? 250 : 6250);
+	}
 
 	for (i = 0; i < ARRAY_SIZE(sets); i++) {
 		load.credit = sets[i].credit;
@@ -645,10 +658,11 @@ static void rgt_test_numbers(struct kunit *test)
 		rate_group_join(&s->group, part, false, 1);
 		rate_group_leave(part, 1);
 		rate_group_join(&s->group, part, false, 1);
+		/* What was the longest packet may be split from now on */
 		s->group.longest = 9000;
 		rate_group_set_rate(&s->group, s->rate, 1);
 		rtnl_unlock();
-		RGT_EXPECT(s, s->group.longest, EQ, 9000);
+		RGT_EXPECT(s, s->group.longest, EQ, RGT_MTU);
 		RGT_EXPECT(s, s->group.members, EQ, sets[i].n);
 		RGT_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
 		RGT_EXPECT(s, s->group.advance, EQ, sets[i].advance);
@@ -1603,6 +1617,7 @@ static void rgt_any_load(struct rgt *s, struct rgt_load *load, u32 seed)
 	if (seed & 4)
 		load->drop = 2 + rgt_random(s, 8);
 	load->ahead = seed & 8 ? rgt_random(s, 4) : 0;
+	load->exempt = (seed & 768) == 768 ? 2 : 0;
 	if (seed & 64)
 		load->overhead = rgt_random(s, 200) - 50;
 	bytes = load->len[2] * (load->burst + 1ULL) * s->n;
