@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make mutants: break the series in listed ways; their KUnit suites must notice each.
+"""make mutants: break the series in listed ways; its tests must notice each.
 
-All mutations of lab/gates/mutants.txt are compiled into one kernel, which the boot
-argument shared_mutant=N turns into mutant N. It is built from a copy of the tree
-(default build/linux), with the suite's own .kunitconfig. A mutant is caught when
-a case fails, or when the kernel complains, crashes or hangs. Numbers select
-mutants; only a run of all writes mutants.json.
+All mutations of lab/tree/mutants.txt are compiled into one kernel, which the boot
+argument shared_mutant=N turns into mutant N. Those of the API and the rate group are for
+the KUnit suites. Those of cake and tbf name loads in virtual time: scenarios, which must
+leave a bound of the table of make demo, or a seed of make changes. A mutant is also
+caught when the kernel complains, crashes or hangs. Numbers select mutants; only a run
+of all writes mutants.json.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,46 +18,37 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from guest.boot import splats
-from tree.common import BUILD, JOBS, ROOT, Die, command_line, kernel_env, result_file, run, say
-from tree.mutate import mutated, read_list
+from guest.boot import Guest, run_script, splats
+from load.scenarios import ROWS, Row, derive
+from tree.common import BUILD, JOBS, ROOT, Die, command_line, result_file, say
+from tree.kernel import BROKEN, KERNELS, build, image, module
+from tree.mutate import read_list
 
-LIST = ROOT / "lab/gates/mutants.txt"
-SCRATCH = BUILD / "mutants-linux"
-OUT = BUILD / "mutants-um"
+from gates.changes import Plan, wrong
+
+NAME = "mutants"
+TREE = BUILD / KERNELS[NAME].tree
 SUITES = {  # by the start of the file's name: (filter, source)
     "net/sched/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "include/net/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "": ("qdisc_shared*", "net/sched/sch_generic-shared_test.c"),
 }
-TIMEOUT = 30
+TIMEOUT = 30  # s of host time, for KUnit
+LOAD_TIMEOUT = 200
+OPS = 40  # of a seed of make changes
 
 
-def make_tree(tree: Path, entries: list[dict]) -> None:
-    """Copy the tree by hard links; files that change become files of their own."""
-    run(f"rm -rf {SCRATCH} && cp -al {tree} {SCRATCH}", "mutants-tree", "copying the tree", 10)
-    for file, text in mutated(tree, entries).items():
-        (SCRATCH / file).unlink()
-        (SCRATCH / file).write_text(text)
+# ----------------------------------------------------------------------- KUnit
 
+def boot(number: int, file: str, case: str = "*") -> tuple[list[str], int, list[str]]:
+    """Boot mutant `number` of a file (0: none); (failed cases, how many passed, how it showed).
 
-def build() -> None:
-    """Build the kernel with all mutants."""
-    config = SCRATCH / "net/sched/.kunitconfig"
-    if not config.exists():
-        raise Die("the tree has no net/sched/.kunitconfig; is the suite in the series?")
-    run([sys.executable, SCRATCH / "tools/testing/kunit/kunit.py", "build", "--arch=um",
-         f"--kunitconfig={config}", f"--build_dir={OUT}", f"--jobs={JOBS}",
-         "--make_options", "CC=ccache gcc"], "mutants-build",
-        "building the kernel with all mutants", 300, cwd=SCRATCH, env=kernel_env())
-
-
-def boot(number: int, file: str) -> tuple[list[str], int, list[str]]:
-    """Boot mutant `number` of a file (0: none); (failed cases, how many passed, how it showed)."""
+    case: the only one to run.
+    """
     log = BUILD / f"logs/mutant-{number}.log"
     suite, source = next(SUITES[start] for start in SUITES if file.startswith(start))
-    cmd = [OUT / "linux", "mem=256M", "console=tty", "kunit_shutdown=halt",
-           f"kunit.filter_glob={suite}", f"shared_mutant={number}"]
+    cmd = [image(KERNELS[NAME].out), "mem=256M", "console=tty", "kunit_shutdown=halt",
+           f"kunit.filter_glob={suite}.{case}", f"shared_mutant={number}"]
     hung = False
     with open(log, "wb") as out:
         try:
@@ -64,7 +57,8 @@ def boot(number: int, file: str) -> tuple[list[str], int, list[str]]:
         except subprocess.TimeoutExpired:
             hung = True
     text = log.read_text(errors="replace")
-    failed, passed, ended = verdicts(text, SCRATCH / source)
+    names = re.findall(r"KUNIT_CASE(?:_PARAM)?\((\w+)", (TREE / source).read_text())
+    failed, passed, ended = verdicts(text, names if case == "*" else [case])
     bad = splats(text)
     signs = ["case"] if " FAILED at " in text else []
     if hung:
@@ -76,8 +70,8 @@ def boot(number: int, file: str) -> tuple[list[str], int, list[str]]:
     return failed, passed, signs
 
 
-def verdicts(log: str, source: Path) -> tuple[list[str], int, bool]:
-    """(failed, passed, whether the suite ended) from the KTAP log of a suite.
+def verdicts(log: str, names: Sequence[str]) -> tuple[list[str], int, bool]:
+    """(failed, passed, whether the suite ended) from the KTAP log of cases with these names.
 
     kunit.py does not say in which case the kernel complained or crashed, so it is read here.
 
@@ -85,7 +79,6 @@ def verdicts(log: str, source: Path) -> tuple[list[str], int, bool]:
     crashed or hung counts as failed, even if it passed all the same, and so does one
     that was skipped.
     """
-    names = re.findall(r"KUNIT_CASE(?:_PARAM)?\((\w+)", source.read_text())
     failed, passed, inner, bad, at, ended = [], [], [], False, 0, False
     for line in log.splitlines():
         bad = bad or bool(splats(line)) or " FAILED at " in line or "# SKIP" in line
@@ -108,25 +101,90 @@ def verdicts(log: str, source: Path) -> tuple[list[str], int, bool]:
     return failed, len(passed), ended
 
 
-def judge(entry: dict) -> dict:
-    """Boot an entry's mutant; adds how it was caught to the entry."""
+# ----------------------------------------------------------------------- loads
+
+def cells(scenario: str) -> list[tuple[Row, str, float]]:
+    """What the table shows of a scenario and has a bound for: (row, label, bound)."""
+    return [(row, label, bound) for row in ROWS
+            for (label, (name, _)), bound in zip(row.cells.items(), row.bounds, strict=True)
+            if name == scenario and bound is not None]
+
+
+def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
+    """Run a load on mutant `number` (0: none): (what is out of its bound, Guest).
+
+    hop: path of the module that makes the load.
+    """
+    if load.startswith("changes "):
+        plan = Plan(int(load.split()[1]), OPS)
+        script, spec = "gates.changes", plan.spec(plan.ops)
+    else:
+        contender, _, name = load.rpartition(": ")
+        script, spec = "load.scenarios", {"contender": contender or "cake_mq",
+                                          "scenarios": [name]}
+    job = "mutant-" + re.sub(r"\W+", "-", f"{number} {load}")
+    rows, guest = run_script(KERNELS[NAME].out, job, script, spec, hop=hop, virtual=True,
+                             timeout=LOAD_TIMEOUT, params=(f"shared_mutant={number}",))
+    if not rows or guest.complaint():
+        return [], guest
+    if script == "gates.changes":
+        return [f"{load}: {wrong(rows[-1])}"] if wrong(rows[-1]) else [], guest
+    results = {load: rows[-1]}
+    derive(results)
+    return [f"{row.title}, {label}: {row.text(label, results)}"
+            for row, label, bound in cells(load) if not row.good(label, bound, results)], guest
+
+
+def run_loads(number: int, loads: Sequence[str], hop: Path) -> tuple[list[str], list[str]]:
+    """Run loads until one shows the mutant: (what was out of its bound, how it showed)."""
+    for load in loads:
+        outside, guest = run_load(number, load, hop)
+        if outside:
+            return outside, ["load"]
+        if guest.complaint():
+            ended = guest.rc is None and not splats(guest.console + guest.dmesg)
+            return [load], ["hang" if ended else "splat"]
+    return [], []
+
+
+# ------------------------------------------------------------------------- all
+
+def noticed(entry: dict, case: str | None) -> tuple[list[str], list[str]]:
+    """Whether KUnit notices an entry's mutant: (failed cases, how it showed).
+
+    case: tried first, and alone; what noticed it when it was recorded.
+    """
+    if case:
+        failed, _, how = boot(entry["number"], entry["file"], case)
+        if how:
+            return failed, how
     failed, _, how = boot(entry["number"], entry["file"])
+    return failed, how
+
+
+def hints() -> dict[tuple[str, str], str]:
+    """{(file, rule): case that noticed} of the recorded run; none if this is to be recorded."""
+    recorded = ROOT / "results/mutants.json"
+    if os.environ.get("RECORD") or not recorded.exists():
+        return {}
+    return {(entry["file"], entry["rule"]): re.split("[/ ]", entry["cases"][0])[0]
+            for entry in json.loads(recorded.read_text())["mutants"] if entry["cases"]}
+
+
+def judge(entry: dict, case: str | None, hop: Path) -> dict:
+    """Run an entry's mutant; adds how it was caught to the entry."""
+    if entry["loads"]:
+        failed, how = run_loads(entry["number"], entry["loads"], hop)
+    else:
+        failed, how = noticed(entry, case)
     more = f" and {len(failed) - 2} more" if len(failed) > 2 else ""
     print(f"{entry['number']:3}  {'+'.join(how) or 'SURVIVED':10}  {entry['rule']}: "
           f"{', '.join(failed[:2])}{more}", flush=True)
     return {**entry, "caught_by": how, "cases": failed}
 
 
-def main(argv: Sequence[str]) -> None:
-    """Make, build, boot each, count."""
-    parser = command_line("mutants", __doc__, record=True)
-    parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")
-    parser.add_argument("--tree", type=Path, default=BUILD / "linux", metavar="FOLDER")
-    args = parser.parse_args(argv)
-    entries = read_list(LIST)
-    chosen = [e for e in entries if not args.number or e["number"] in args.number]
-    make_tree(args.tree.resolve(), entries)
-    build()
+def unbroken(entries: Sequence[dict], hop: Path) -> int:
+    """Die unless all that is to notice passes without a mutant; how many cases of KUnit."""
     passed = 0
     for file in ("net/sched/sch_rate_group.c", "net/sched/sch_generic-shared.c"):
         failed, count, signs = boot(0, file)
@@ -134,13 +192,35 @@ def main(argv: Sequence[str]) -> None:
         if failed or signs or not count:
             raise Die(f"without a mutant the suite already shows {failed or 'no case'}: "
                       f"see {BUILD}/logs/mutant-0.log")
-    say(f"{passed} cases (with parameters) pass without a mutant; booting {len(chosen)} mutants "
+    loads = sorted({load for entry in entries for load in entry["loads"]})
+    with ThreadPoolExecutor(JOBS) as pool:
+        for load, (outside, guest) in zip(
+                loads, pool.map(lambda load: run_load(0, load, hop), loads), strict=True):
+            guest.judge()
+            if outside:
+                raise Die(f"without a mutant '{load}' already shows {outside[0]}")
+    return passed
+
+
+def main(argv: Sequence[str]) -> None:
+    """Make, build, run each, count."""
+    parser = command_line(NAME, __doc__, record=True)
+    parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")
+    args = parser.parse_args(argv)
+    entries = read_list(BROKEN[NAME])
+    chosen = [e for e in entries if not args.number or e["number"] in args.number]
+    build(NAME)
+    hop = module(NAME)
+    passed = unbroken(chosen, hop)
+    first = hints()
+    say(f"{passed} cases (with parameters) pass without a mutant; {len(chosen)} mutants "
         f"(about {len(chosen)} s)")
     with ThreadPoolExecutor(JOBS) as pool:
-        results = list(pool.map(judge, chosen))
+        results = list(pool.map(lambda entry: judge(
+            entry, first.get((entry["file"], entry["rule"])), hop), chosen))
     if chosen == entries:
         result_file("mutants.json").write_text(json.dumps({
-            "what": "how the KUnit suite catches mutations of the series",
+            "what": "how KUnit and loads in virtual time catch mutations of the series",
             "cases_without_mutant": passed,
             "mutants": [{key: result[key] for key in
                          ("number", "file", "rule", "caught_by", "cases")}

@@ -51,7 +51,7 @@ from typing import Any, NamedTuple, NoReturn
 from guest.boot import Guest, run_script, splats
 from load.traffic import pktgen, random_stream
 from tree.common import BUILD, command_line, result_file, say, shrunk
-from tree.kernel import FAULTS, build, emulated, image
+from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
 
 FOLDER = BUILD / "guest/torture"
@@ -1091,7 +1091,7 @@ def main(argv: Sequence[str]) -> None:
         results = [judge(kernel, args.replay, replayed(args.replay), shrinking=False)]
     elif args.faults:
         build("faults")
-        faults = read_list(FAULTS)
+        faults = read_list(BROKEN["faults"])
         say(f"{len(faults)} faults, up to {number} seeds of {count} operations for each")
         results = [find(fault, seeds, count) for fault in faults]
     else:

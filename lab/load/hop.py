@@ -8,6 +8,7 @@ rates are in bit/s, times in seconds and sizes in bytes, on both ways.
 import json
 import os
 import time
+from collections.abc import Sequence
 
 from load.traffic import FRAME, command
 
@@ -27,32 +28,36 @@ def _byte_rate(bits):
 class Hop:
     """The device hop0 with `queues` TX queues, up. Needs HOP_KO, root and no other hop0.
 
-    mq refuses a device with a single queue.
+    mq refuses a device with a single queue. unused: TX queues beyond these, which are not
+    in use, as ethtool -L leaves them.
     """
 
-    def __init__(self, queues):
-        self.queues = queues
+    def __init__(self, queues: int, unused: int = 0) -> None:
+        self.queues, self.unused = queues, unused
         self._commands = []
         self._streams = 0
-        command("insmod", os.environ["HOP_KO"], f"queues={queues}")
+        command("insmod", os.environ["HOP_KO"], f"queues={queues}",
+                f"unused={unused}")
         command("ip", "link", "set", NAME, "up")
         # Under virtual time boot takes no time; until a few ticks have passed,
         # the kernel's timers are not yet of high resolution.
         time.sleep(0.05)
         self.clear()
 
-    def remove(self):
+    def remove(self) -> None:
         """Unload the module, and with it the device and its qdiscs."""
         command("rmmod", "hop")
 
-    def clear(self):
+    def clear(self) -> None:
         """Forget all streams, the meter, faults and the seed."""
         self._commands = ["clear"]
         self._streams = 0
 
-    def stream(self, queue, mode="saturate", rate=None, size=FRAME, *, tos=0, flows=1,
-               src=None, dst=None, start=0, stop=None, on=None, off=None, gso=0,
-               depth=64, look=20e-6, refuse=0):
+    def stream(self, queue: int, mode: str = "saturate", rate: float | None = None,
+               size: int = FRAME, *, tos: int = 0, flows: int | str = 1, src: int | None = None,
+               dst: int | None = None, start: float = 0, stop: float | None = None,
+               on: float | None = None, off: float | None = None, gso: int = 0, depth: int = 64,
+               look: float = 20e-6, refuse: float = 0) -> int:
         """Add a stream; returns its number, the index into run()["streams"].
 
         queue: TX queue, from 0. mode: "paced" (constant), "poisson", or
@@ -85,7 +90,8 @@ class Hop:
         self._streams += 1
         return self._streams - 1
 
-    def meter(self, rate_bps, from_s=0, bins_us=0, stream=None, overhead=0):
+    def meter(self, rate_bps: float, from_s: float = 0, bins_us: float = 0,
+              stream: int | None = None, overhead: int = 0) -> None:
         """Set up the virtual next hop, which drains at rate_bps (0: none).
 
         from_s: seconds of the run that do not count (but in the bins).
@@ -99,17 +105,18 @@ class Hop:
             words["stream"] = stream
         self._command("meter", words)
 
-    def faults(self, stall=0, stall_s=0, stopq=0, stopq_s=0):
+    def faults(self, stall: float = 0, stall_s: float = 0, stopq: int = 0,
+               stopq_s: float = 0) -> None:
         """One in `stall` transmits takes stall_s longer (at most 1 ms), one in
         `stopq` stops its TX queue for stopq_s; 0: none."""
         self._command("fault", {"stall": stall, "stall_ns": _ns(stall_s),
                                 "stopq": stopq, "stopq_ns": _ns(stopq_s)})
 
-    def seed(self, number):
+    def seed(self, number: int) -> None:
         """Set the seed of Poisson gaps and faults, from 1."""
         self._command("seed", {"n": number})
 
-    def run(self, seconds):
+    def run(self, seconds: float) -> dict:
         """Run the streams for so many seconds and return what was metered.
 
         seconds (metered), bps, bytes, packets, first_s, last_s, excess and
@@ -183,7 +190,7 @@ def _result(raw):
     }
 
 
-def percentiles(raw, wanted=PERCENTILES):
+def percentiles(raw: dict, wanted: Sequence[float] = PERCENTILES) -> dict:
     """Mean, max and percentiles in seconds of a histogram as the module gives it."""
     hist = raw["hist"]
     count = sum(n for _, _, n in hist)

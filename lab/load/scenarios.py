@@ -12,9 +12,11 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from guest.boot import boot_script
 from tree import kernel
@@ -33,14 +35,14 @@ TBF = "burst 16kb limit 10mb"
 
 # ------------------------------------------------------ guest side: set-up
 
-def install(contender, rate, queues, options=""):
+def install(contender: str, rate: float, queues: int, options: str = "") -> None:
     """Put a contender on hop0."""
     for where in ("root", "clsact"):
         tc(f"qdisc del dev {NAME} {where}", check=False)
     tc("-batch -", "\n".join(contender_lines(NAME, contender, rate, queues, options)))
 
 
-def shared_writes():
+def shared_writes() -> int | None:
     """How often members have written to what they share; None if not counted."""
     try:
         with open(COUNTER, encoding="ascii") as file:
@@ -49,12 +51,12 @@ def shared_writes():
         return None
 
 
-def deviation(got, rate):
+def deviation(got: dict, rate: float) -> float:
     """Of what was sent from the rate, in percent."""
     return 100 * (got["bps"] / rate - 1)
 
 
-def jain(values):
+def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness, 1 when all are equal."""
     return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
 
@@ -65,29 +67,34 @@ class Bed:
     Options are those of cake; tbf has its own, always the same.
     """
 
-    def __init__(self, contender):
+    def __init__(self, contender: str) -> None:
         self.contender = contender
         self.hop = None
 
-    def prepare(self, rate, queues, options="", contender=None):
+    def prepare(self, rate: float, queues: int, options: str = "", contender: str | None = None,
+                unused: int = 0) -> Hop:
         """A fresh device of so many queues, shaped to rate (by another contender)."""
-        if self.hop and self.hop.queues != queues:
+        if self.hop and (self.hop.queues, self.hop.unused) != (queues, unused):
             self.hop.remove()
             self.hop = None
         if not self.hop:
-            self.hop = Hop(queues)
+            self.hop = Hop(queues, unused)
         self.hop.clear()
         contender = contender or self.contender
         install(contender, rate, queues, TBF if "tbf" in contender else options)
         return self.hop
 
-    def change(self, rate):
-        """Give one of the qdiscs, and so the group, another rate in bit/s."""
-        options = TBF if "tbf" in self.contender else ""
-        line = contender_lines(NAME, self.contender, rate, 1, options)[-1]
-        tc("qdisc change " + line.removeprefix("qdisc replace ").removeprefix("qdisc add "))
+    def change(self, rate: float, options: str = "", queues: int = 1,
+               contender: str | None = None) -> None:
+        """Give one of the qdiscs, and so the group, a rate in bit/s; or options to several."""
+        contender = contender or self.contender
+        if "tbf" in contender:
+            options = TBF
+        lines = contender_lines(NAME, contender, rate, queues, options)
+        for line in lines[-queues:]:
+            tc("qdisc change " + line.removeprefix("qdisc replace ").removeprefix("qdisc add "))
 
-    def close(self):
+    def close(self) -> None:
         """Remove the device."""
         if self.hop:
             self.hop.remove()
@@ -95,10 +102,10 @@ class Bed:
 
 # -------------------------------------------------------------- scenarios
 
-def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=FRAME, options="",
-              depth=64):
-    """Every queue always has packets."""
-    hop = bed.prepare(rate, queues, options)
+def saturated(bed: Bed, rate: float, queues: int = 40, seconds: float = 1.0, settle: float = 0.2,
+              size: int = FRAME, options: str = "", depth: int = 64, unused: int = 0) -> dict:
+    """Every queue that is in use always has packets."""
+    hop = bed.prepare(rate, queues, options, unused=unused)
     for q in range(queues):
         hop.stream(q, size=size, depth=24 if queues > 100 else depth)
     hop.meter(rate, from_s=settle)
@@ -111,7 +118,8 @@ def saturated(bed, rate, queues=40, seconds=1.0, settle=0.2, size=FRAME, options
     return figures
 
 
-def offered(bed, rate, loads, seconds=1.0, settle=0.2):
+def offered(bed: Bed, rate: float, loads: Sequence[dict], seconds: float = 1.0,
+            settle: float = 0.2) -> dict:
     """A load per queue: dicts of what Hop.stream() takes."""
     hop = bed.prepare(rate, max(len(loads), 2))
     for q, load in enumerate(loads):
@@ -123,17 +131,17 @@ def offered(bed, rate, loads, seconds=1.0, settle=0.2):
             "wait": [s["delay"]["mean"] for s in got["streams"]]}
 
 
-def paced(rate, **more):
+def paced(rate: float, **more: Any) -> dict:
     """A constant load in bit/s."""
     return {"mode": "paced", "rate": rate, **more}
 
 
-def burst(frames, length, period):
+def burst(frames: int, length: float, period: float) -> dict:
     """So many frames within length s, once in period s."""
     return paced(frames * FRAME * 8 / length, on=length, off=period - length)
 
 
-def zipf(total, count):
+def zipf(total: float, count: int) -> list[float]:
     """`count` rates in bit/s with the weights 1, 1/2, 1/3 ... that add up to total."""
     weights = [1 / (k + 1) for k in range(count)]
     return [total * w / sum(weights) for w in weights]
@@ -154,7 +162,7 @@ UNEVEN = {  # name: (rate bit/s, the load of each queue, as for Hop.stream())
 }
 
 
-def uneven(bed, name):
+def uneven(bed: Bed, name: str) -> dict:
     """The loads of UNEVEN: queues that differ in what they are offered."""
     got = offered(bed, *UNEVEN[name])
     if name == "45/45/10":
@@ -163,7 +171,7 @@ def uneven(bed, name):
     return got
 
 
-def switch(bed, rate, start=4, end=40, stagger=0.0):
+def switch(bed: Bed, rate: float, start: int = 4, end: int = 40, stagger: float = 0.0) -> dict:
     """start saturated queues become end at t = 1 s; what the next hop has to queue."""
     hop = bed.prepare(rate, max(start, end))
     for q in range(min(start, end)):
@@ -177,7 +185,7 @@ def switch(bed, rate, start=4, end=40, stagger=0.0):
     return {"excess": hop.run(0.7)["excess"]["bytes"]}
 
 
-def frames(bed):
+def frames(bed: Bed) -> dict:
     """Queues with frames of 300, 1514 and 9000 bytes, two of each, all saturated."""
     hop = bed.prepare(10e9, 6)
     for q in range(6):
@@ -188,7 +196,7 @@ def frames(bed):
             "deviation": deviation(got, 10e9)}
 
 
-def sparse(bed, rate):
+def sparse(bed: Bed, rate: float) -> dict:
     """997 packets of 64 bytes a second in one queue, 39 others saturated."""
     seconds = 2 if rate < 1e9 else 1
     got = offered(bed, rate, [paced(997 * 64 * 8, size=64)] + [{}] * 39,
@@ -197,7 +205,7 @@ def sparse(bed, rate):
             "deviation": got["deviation"]}
 
 
-def flood(bed, flows):
+def flood(bed: Bed, flows: int) -> dict:
     """So many new one-packet flows a second over 32 queues that are saturated."""
     rate, queues = 1e9, 32
     hop = bed.prepare(rate, queues)
@@ -217,7 +225,7 @@ def flood(bed, flows):
             "small_passed": sum(s["packets"] for s in small) / flows}
 
 
-def after_flood(bed, flows=160_000):
+def after_flood(bed: Bed, flows: int = 160_000) -> dict:
     """32 saturated queues; for a second, one of them has so many new one-packet flows as
     well, more than its share: what it gets of that, and when its bulk goes on after it."""
     rate, queues, begin, end = 1e9, 32, 0.3, 1.3
@@ -234,7 +242,7 @@ def after_flood(bed, flows=160_000):
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
 
 
-def tins(bed, queues, mode="diffserv4"):
+def tins(bed: Bed, queues: int, mode: str = "diffserv4") -> dict:
     """Best effort and EF saturated on every queue; the part of best effort."""
     rate = 1e9
     hop = bed.prepare(rate, max(queues, 2), mode)
@@ -247,7 +255,20 @@ def tins(bed, queues, mode="diffserv4"):
     return {"best_effort": 100 * best / got["bytes"], "deviation": deviation(got, rate)}
 
 
-def spread(bed, count, rate=2350e6, apart=False, size=FRAME, options=""):
+def left_alone(bed: Bed, rate: float = 100e6, begin: float = 1) -> dict:
+    """Best effort and AF41 of diffserv8, whose thresholds are 7/8 and 2/3 of the rate, on one
+    queue; a sibling is busy for a second. What best effort gets, %, in the 200 ms after."""
+    hop = bed.prepare(rate, 2, "diffserv8")
+    hop.stream(0)
+    hop.stream(0, tos=TOS["AF41"])
+    hop.stream(1, stop=begin)
+    hop.meter(rate, from_s=begin + 0.05)
+    got = hop.run(begin + 0.25)
+    return {"best_effort": 100 * got["streams"][0]["bytes"] / got["bytes"]}
+
+
+def spread(bed: Bed, count: int, rate: float = 2350e6, apart: bool = False, size: int = FRAME,
+           options: str = "") -> dict:
     """Best effort saturated on four queues, EF on count of them: what EF gets, %.
 
     apart: best effort only on the queues without EF. size: of the packets of EF; longer
@@ -265,7 +286,7 @@ def spread(bed, count, rate=2350e6, apart=False, size=FRAME, options=""):
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
 
 
-def beside(bed, rate=2350e6):
+def beside(bed: Bed, rate: float = 2350e6) -> dict:
     """A best effort flow of 20 Mbit/s on the queue of a greedy EF flow, all queues busy:
     the wait, with that at the next hop, and the same below cake at the root."""
     figures = {}
@@ -280,7 +301,7 @@ def beside(bed, rate=2350e6):
     return {**figures, "of_root": figures["p99_us"] / figures["root_p99_us"]}
 
 
-def gso(bed, options, size=64000):
+def gso(bed: Bed, options: str, size: int = 64000) -> dict:
     """Four queues of TCP packets that are to be segmented."""
     rate = 5e9
     hop = bed.prepare(rate, 4, options)
@@ -292,7 +313,7 @@ def gso(bed, options, size=64000):
             "jain": jain([q["bytes"] for q in got["queues"]])}
 
 
-def fill(bed, load, queues=40):
+def fill(bed: Bed, load: float, queues: int = 40) -> dict:
     """Poisson arrivals at a part of the rate: what is below the rate must pass."""
     rate = 10e9
     hop = bed.prepare(rate, queues)
@@ -310,7 +331,7 @@ def fill(bed, load, queues=40):
     return figures
 
 
-def disturbed(bed, what):
+def disturbed(bed: Bed, what: str) -> dict:
     """Eight saturated queues while the rate changes 1000 times a second, or the link
     goes down and up 30 times; of the latter, the figures are of a run after that."""
     rate = 2e9 if what == "rate changes" else 1e9
@@ -345,7 +366,26 @@ def disturbed(bed, what):
     return {**saturated(bed, rate, 8, 0.5), "during_bps": got["bps"]}
 
 
-def stopped(bed, rate):
+def rate_up(bed: Bed, rate: float = 1e9, begin: float = 0.05) -> dict:
+    """Eight saturated queues at 1 Mbit/s, whose rate becomes 1000 times as much: what is
+    sent of it from a ms after that on."""
+    hop = bed.prepare(rate / 1000, 8)
+    for q in range(8):
+        hop.stream(q)
+    hop.meter(rate, from_s=begin + 0.001)
+
+    def change():
+        time.sleep(begin)
+        bed.change(rate)
+
+    other = threading.Thread(target=change)
+    other.start()
+    got = hop.run(begin + 0.021)
+    other.join()
+    return {"deviation": deviation(got, rate)}
+
+
+def stopped(bed: Bed, rate: float) -> dict:
     """One of eight queues is saturated; after one in 2000 packets, it is stopped for 5 ms."""
     hop = bed.prepare(rate, 8)
     hop.stream(0, depth=1024)
@@ -357,7 +397,7 @@ def stopped(bed, rate):
             "stops": got["stops"]}
 
 
-def busy(bed, count=5):
+def busy(bed: Bed, count: int = 5) -> dict:
     """So many of eight queues saturated: how many the statistics call active."""
     hop = bed.prepare(1e9, 8)
     for q in range(count):
@@ -375,7 +415,7 @@ def busy(bed, count=5):
     return {"active": seen[0], "active_off": (seen[0] or 0) - count}
 
 
-def modes(bed):
+def modes(bed: Bed) -> dict:
     """Four saturated queues, each with tins of its own kind, which are 19 in all: more
     than a group keeps."""
     hop = bed.prepare(1e9, 4)
@@ -388,6 +428,19 @@ def modes(bed):
     return {"deviation": deviation(got, 1e9), "excess": got["excess"]["bytes"]}
 
 
+def mixed(bed: Bed, loads: list[dict], rate: float = 10e9) -> dict:
+    """A load per queue, as for offered(), with a tbf on every other queue."""
+    hop = bed.prepare(rate, len(loads))
+    for q in range(2, len(loads) + 1, 2):
+        tc(f"qdisc replace dev {NAME} parent 1:{q} tbf rate {rate:.0f}bit {TBF} shared")
+    for q, load in enumerate(loads):
+        hop.stream(q, **load)
+    hop.meter(rate, from_s=0.2)
+    got = hop.run(1.2)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "jain": jain([q["bytes"] for q in got["queues"]])}
+
+
 UNRESPONSIVE = {  # the loads of four queues, for 1 Gbit/s
     "even": [paced(375e6)] * 4,
     "uneven": [paced(1e9), paced(3e8), paced(15e7), paced(5e7)],
@@ -395,7 +448,7 @@ UNRESPONSIVE = {  # the loads of four queues, for 1 Gbit/s
 }
 
 
-def ingress(bed, load):
+def ingress(bed: Bed, load: str) -> dict:
     """What ingress mode lets pass of loads that take no notice of drops, % of the rate.
 
     A drop costs as much as a packet, but never makes another one cost more than half as
@@ -409,7 +462,34 @@ def ingress(bed, load):
     return {"passed": got["bps"] / 1e9 * 100, "excess": got["excess"]["bytes"]}
 
 
-def beside_drops(bed, rate=100e6):
+def after_drops(bed: Bed, end: str, rate: float = 100e6, queues: int = 4,
+                begin: float = 0.3) -> dict:
+    """Ingress mode with loads that ignore drops, until it ends ("egress") or the link goes
+    down and up ("reset"), and all queues are saturated: what is sent in 30 ms soon after
+    that, in which no drop of before may cost anything."""
+    hop = bed.prepare(rate, queues, "besteffort ingress memlimit 1mb")
+    for q in range(queues):
+        hop.stream(q, stop=begin, **paced(3 * rate / queues))
+        # Another flow, that waits less than CoDel's target: none of it is dropped
+        hop.stream(q, src=50 + q, start=begin, depth=4)
+    hop.meter(rate, from_s=begin + 0.02)  # the link is down for some ms
+
+    def change():
+        time.sleep(begin)
+        if end == "egress":
+            bed.change(rate, end, queues)
+        else:
+            for state in ("down", "up"):
+                command("ip", "link", "set", NAME, state)
+
+    other = threading.Thread(target=change)
+    other.start()
+    got = hop.run(begin + 0.05)
+    other.join()
+    return {"deviation": deviation(got, rate)}
+
+
+def beside_drops(bed: Bed, rate: float = 100e6) -> dict:
     """Ingress mode: 20 Mbit/s of EF on the queue of best effort that ignores its drops,
     another queue saturated. What drops cost must not come out of another tin's part."""
     hop = bed.prepare(rate, 2, "diffserv4 ingress")
@@ -421,7 +501,7 @@ def beside_drops(bed, rate=100e6):
     return {"ef_bps": flow["bps"], "p99": flow["delay"]["p99"]}
 
 
-def long_round(bed, queues, size, gap):
+def long_round(bed: Bed, queues: int, size: int, gap: float) -> dict:
     """A packet every gap s on one of so many queues, which are saturated: at 10 Mbit/s a
     round takes longer than the gap."""
     rate, settle = 10e6, 2
@@ -435,7 +515,7 @@ def long_round(bed, queues, size, gap):
     return {"missing": 100 * lost / flow["sent"], "p99": flow["delay"]["p99"]}
 
 
-def other_mtu(bed, queues=32):
+def other_mtu(bed: Bed, queues: int = 32) -> dict:
     """The device's MTU changes from 9000 to 1500 below the qdiscs; what two packets then
     wait on one of so many queues, which are saturated, with 10 Mbit/s."""
     hop = bed.prepare(10e6, queues)
@@ -448,7 +528,7 @@ def other_mtu(bed, queues=32):
     return {"p99": hop.run(6)["streams"][0]["delay"]["p99"]}
 
 
-def requeued(bed, rate=1e9, busy=3e-3, late=50e-6):
+def requeued(bed: Bed, rate: float = 1e9, busy: float = 3e-3, late: float = 50e-6) -> dict:
     """A packet that the device has refused is there again when 64 frames arrive, so late
     before the device takes packets: what is unused of the time before must be lost."""
     hop = bed.prepare(rate, 2)
@@ -458,7 +538,7 @@ def requeued(bed, rate=1e9, busy=3e-3, late=50e-6):
     return {"excess": hop.run(0.1)["excess"]["bytes"]}
 
 
-def hung(bed, rate=10e9, queues=8):
+def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
     """A saturated TX queue hangs and, below tbf, its inner qdisc is replaced by an empty
     one; the others have bursts, all at once, of half the rate."""
     hop = bed.prepare(rate, queues)
@@ -484,9 +564,10 @@ def hung(bed, rate=10e9, queues=8):
     return {"excess": got["excess"]["bytes"]}
 
 
-def room(bed, rate=2350e6):
+def room(bed: Bed, rate: float = 2350e6) -> dict:
     """The EF tin of one of four queues finds no room for its threshold, as its siblings
-    use other modes; then they use the same. What EF gets there, as in spread()."""
+    use other modes; then they use the same. What EF gets there, as in spread(), and what
+    CS1 on two of the queues is off its threshold, points."""
     hop = bed.prepare(rate, 4, "diffserv3")
     for q, mode in ((2, "diffserv8"), (3, "precedence"), (1, "diffserv4"),
                     (2, "diffserv4"), (3, "diffserv4"), (4, "diffserv4")):
@@ -494,12 +575,15 @@ def room(bed, rate=2350e6):
     for q in range(4):
         hop.stream(q)
     hop.stream(0, tos=EF)
+    for q in range(2):
+        hop.stream(q, tos=TOS["CS1"])
     hop.meter(rate, from_s=0.5)
     got = hop.run(1)
-    return {"ef": 100 * got["streams"][4]["bytes"] / got["bytes"]}
+    ef, *cs1 = (100 * s["bytes"] / got["bytes"] for s in got["streams"][4:])
+    return {"ef": ef, "cs1_off": sum(cs1) - 6.25}
 
 
-def labelled(hop, streams):
+def labelled(hop: Hop, streams: Sequence[tuple]) -> None:
     """Add saturated streams (label, queue, src, dst, tos), each a flow of its own.
 
     Few packets of each if there are many.
@@ -509,7 +593,7 @@ def labelled(hop, streams):
                    depth=64 if len(streams) < 50 else 24 if len(streams) < 500 else 4)
 
 
-def own_hosts(queues):
+def own_hosts(queues: Sequence[int]) -> list[tuple]:
     """A flow between two hosts of its own on each of these queues."""
     return [(f"flow {i}", queue, 1 + i, 1001 + i, 0) for i, queue in enumerate(queues)]
 
@@ -518,20 +602,20 @@ CROWDED = (5, 3, 2, 2, 2, 1, 1, 0)  # flows of eight queues
 CROWD = [queue for queue, count in enumerate(CROWDED) for _ in range(count)]
 
 
-def scattered(count, queues, seed=1):
+def scattered(count: int, queues: int, seed: int = 1) -> list[int]:
     """The queue of each of so many flows, at random."""
     pick = random.Random(seed)
     return [pick.randrange(queues) for _ in range(count)]
 
 
-def equal(values):
+def equal(values: Sequence[float]) -> dict[str, float]:
     """How equal rates are: Jain's index; the lowest and the highest, % off the mean."""
     mean = sum(values) / len(values)
     return {"jain": jain(values), "lowest": 100 * (min(values) / mean - 1),
             "highest": 100 * (max(values) / mean - 1)}
 
 
-def flows(bed, rate, queues, where):
+def flows(bed: Bed, rate: float, queues: int, where: Sequence[int]) -> dict:
     """Saturated flows, one on each queue of the list where: how equal they are."""
     hop = bed.prepare(rate, queues, "besteffort flows")
     labelled(hop, own_hosts(where))
@@ -541,7 +625,7 @@ def flows(bed, rate, queues, where):
             "excess": got["excess"]["bytes"]}
 
 
-def one_and_many(mode, many=15, queues=8):
+def one_and_many(mode: str, many: int = 15, queues: int = 8) -> list[tuple]:
     """Streams of labelled(): a flow of host "one" beside so many of host "many".
 
     mode: how CAKE tells hosts; it decides which of the two addresses are the hosts'.
@@ -556,13 +640,13 @@ def one_and_many(mode, many=15, queues=8):
         ("one", 3, *ends(2, 90), 0)]
 
 
-def packed():
+def packed() -> list[tuple]:
     """Streams of labelled(): host "one queue" has 8 flows on a queue, the other on all."""
     return [("one queue", 0, 1, 101 + i, 0) for i in range(8)] + [
         ("all queues", i, 2, 201 + i, 0) for i in range(8)]
 
 
-def classes(*queues):
+def classes(*queues: str) -> list[tuple]:
     """Streams of labelled(): the DiffServ classes that are on each queue, in words."""
     found = [(q, name) for q, names in enumerate(queues) for name in names.split()]
     return [(name, q, 1 + i, 101 + i, TOS[name]) for i, (q, name) in enumerate(found)]
@@ -591,7 +675,7 @@ PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
 }
 
 
-def parts(bed, name):
+def parts(bed: Bed, name: str) -> dict:
     """The loads of PARTS over 8 queues: what each label gets, % of the rate, and the same
     below cake at the root; off: where these differ the most."""
     rate, options, streams = PARTS[name]
@@ -611,7 +695,7 @@ def parts(bed, name):
     return {"parts": here, "root": root, "off": max(abs(here[k] - root[k]) for k in here)}
 
 
-def crowded(bed, rate=1e9, light=10):
+def crowded(bed: Bed, rate: float = 1e9, light: int = 10) -> dict:
     """A saturated flow on each of eight queues, and so many flows of 5 Mbit/s in packets
     of 200 bytes on the first queue: how equal the saturated ones are."""
     hop = bed.prepare(rate, 8, "besteffort flows")
@@ -624,7 +708,7 @@ def crowded(bed, rate=1e9, light=10):
             "light_p99": max(s["delay"]["p99"] for s in got[8:])}
 
 
-def arrival(bed, what, rate=1e9, begin=0.3):
+def arrival(bed: Bed, what: str, rate: float = 1e9, begin: float = 0.3) -> dict:
     """A new flow beside 16 over eight queues, or the flow of a new host beside 15 of
     another: how long until three ms in turn have a mean of 90 % of its share."""
     host = what == "host"
@@ -641,7 +725,7 @@ def arrival(bed, what, rate=1e9, begin=0.3):
     return {"rise_s": end and end * got["bin_s"]}
 
 
-def one_of_eight(bed, count=500, rate=1e9, stall=0.0):
+def one_of_eight(bed: Bed, count: int = 500, rate: float = 1e9, stall: float = 0.0) -> dict:
     """So many flows on one of eight queues, one on each other; one in 200 transmits takes
     so many s longer: what the next hop has to queue."""
     hop = bed.prepare(rate, 8, f"besteffort flows {DEPTH}")
@@ -653,7 +737,7 @@ def one_of_eight(bed, count=500, rate=1e9, stall=0.0):
     return {"excess": got["excess"]["bytes"], "deviation": deviation(got, rate)}
 
 
-def moved(bed, rate=1e9, begin=0.3, seconds=0.1):
+def moved(bed: Bed, rate: float = 1e9, begin: float = 0.3, seconds: float = 0.1) -> dict:
     """Of eight saturated flows on eight queues, that of the first moves to the second, and
     what it had queued is still sent: in the 100 ms after that, how far the seven others
     are off an eighth of the rate, %, and the one that moved."""
@@ -667,7 +751,31 @@ def moved(bed, rate=1e9, begin=0.3, seconds=0.1):
     return {"others": max(got[2:], key=abs), "moved": got[0] + got[1] + 100}
 
 
-def waits(bed, rate, queues, each=4):
+def recounted(bed: Bed, rate: float = 1e9) -> dict:
+    """Of 15 flows of a host, 14 end while the flow mode is not one that is fair to hosts: what
+    the last one gets afterwards beside another host's, %, here and below cake at the root."""
+    figures = {}
+    for key, contender in (("gets", None), ("root_gets", "cake")):
+        hop = bed.prepare(rate, 8, "besteffort dual-srchost", contender)
+        labelled(hop, [("last", 0, 1, 100, 0), ("other", 0, 2, 100, 0)])
+        for number in range(14):
+            hop.stream(0, src=1, dst=101 + number, stop=0.2)
+        hop.meter(rate, from_s=0.4)
+
+        def change(contender=contender):
+            for mode in ("flows", "dual-srchost"):
+                time.sleep(0.15)
+                bed.change(rate, mode, contender=contender)
+
+        other = threading.Thread(target=change)
+        other.start()
+        last, rival, *_ = hop.run(0.6)["streams"]
+        other.join()
+        figures[key] = 100 * last["bytes"] / (last["bytes"] + rival["bytes"])
+    return figures
+
+
+def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
     """A packet of 200 bytes every 20 ms (100 ms at 1 Mbit/s, to be less than a share) on
     one of so many queues, which have so many saturated flows each: its p99 wait, and the
     same below cake at the root."""
@@ -683,7 +791,8 @@ def waits(bed, rate, queues, each=4):
 
 
 CROWDS = (64, 256, 1024)  # TCP flows beside an echo, also below cake at the root
-MODES, ROOM = "modes", "room"  # of members that are configured one by one, unlike cake_mq's
+# Of members that are configured one by one, unlike cake_mq's
+MODES, ROOM, MIXED = "modes", "room", ("mixed", "mixed 80/20")
 SCENARIOS = {
     **{f"saturated {r / 1e9:g}": (saturated, {"rate": r, "seconds": s, "settle": t})
        for r, s, t in ((10e6, 75, 10), (100e6, 10, 2), (1e9, 2, 0.3), (10e9, 1, 0.2),
@@ -701,9 +810,12 @@ SCENARIOS = {
     **{f"tins {n}": (tins, {"queues": n}) for n in (1, 2, 4, 40)},
     **{f"writes {n}": (saturated, {"rate": 10e9, "queues": n, "seconds": 0.4})
        for n in (4, 256)},
+    "writes 8 of 256": (saturated, {"rate": 10e9, "queues": 8, "seconds": 0.4,
+                                    "unused": 248}),
     **{f"spread {n}": (spread, {"count": n}) for n in (1, 2, 3, 4)},
     "spread apart": (spread, {"count": 1, "apart": True}),
     "spread whole": (spread, {"count": 1, "size": 64000, "options": "no-split-gso"}),
+    "left alone": (left_alone, {}),
     "beside": (beside, {}),
     "busy": (busy, {}),
     MODES: (modes, {}),
@@ -712,15 +824,19 @@ SCENARIOS = {
     "fill": (fill, {"load": 0.7}),
     "rate changes": (disturbed, {"what": "rate changes"}),
     "link flaps": (disturbed, {"what": "link flaps"}),
+    "rate up": (rate_up, {}),
     "stopped": (stopped, {"rate": 1e9}),
     **{f"ingress {load}": (ingress, {"load": load}) for load in UNRESPONSIVE},
     "beside drops": (beside_drops, {}),
+    **{f"drops, {end}": (after_drops, {"end": end}) for end in ("egress", "reset")},
     **{f"long round {n}": (long_round, {"queues": n, "size": size, "gap": gap})
        for n, size, gap in ((32, 214, 17e-3), (16, 400, 20e-3))},
     "other mtu": (other_mtu, {}),
     "requeued": (requeued, {}),
     "hung": (hung, {}),
     ROOM: (room, {}),
+    **{name: (mixed, {"loads": loads}) for name, loads in zip(
+        MIXED, ([{}] * 8, [paced(8e9), paced(2e9)]), strict=True)},
     **{f"slow timers {n}": (saturated, {"rate": 1e9, "queues": 8, "depth": n})
        for n in (256, 1024)},
     **{f"flows 16/8 {rate / 1e6:g}": (flows, {"rate": rate, "queues": 8, "where": CROWD})
@@ -734,16 +850,17 @@ SCENARIOS = {
     "one of eight": (one_of_eight, {}),
     "one of eight stall": (one_of_eight, {"stall": 200e-6}),
     "moved": (moved, {}),
+    "recounted": (recounted, {}),
     **{f"waits {rate / 1e6:g} {queues}": (
         waits, {"rate": rate, "queues": queues, "each": each})
        for rate, queues, each in ((1e6, 8, 1), (10e6, 8, 1), (100e6, 8, 4), (100e6, 64, 1))},
 }
-CAKE_MQ = [name for name in SCENARIOS if name not in (MODES, ROOM)]
+CAKE_MQ = [name for name in SCENARIOS if name not in (MODES, ROOM, *MIXED)]
 # In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
 
 
-def guest(spec):
+def guest(spec: dict) -> Iterator[dict]:
     """Run the scenarios of a spec, yield the row of each. Runs in the guest."""
     bed = Bed(spec["contender"])
     for name in spec["scenarios"]:
@@ -766,25 +883,26 @@ class Row:
     not judged. scale: what to multiply with to get to that unit.
     """
 
-    def __init__(self, title, cells, bound, scale=1, form="{:.4f}", at_least=False):
+    def __init__(self, title: str, cells: dict, bound: Any, scale: float = 1, form: str = "{:.4f}",
+                 at_least: bool = False) -> None:
         self.title, self.cells, self.scale, self.form = title, cells, scale, form
         self.bounds = bound if isinstance(bound, tuple) else (bound,) * len(cells)
         self.at_least = at_least
 
-    def value(self, label, figures, contender=""):
+    def value(self, label: str, figures: dict, contender: str = "") -> float | None:
         """A cell in the unit shown; None where a kernel or contender does not have it."""
         name, key = self.cells[label]
         found = figures.get(contender + name, {}).get(key)
         return None if found is None else found * self.scale
 
-    def text(self, label, figures, contender=""):
+    def text(self, label: str, figures: dict, contender: str = "") -> str:
         """A cell as it is printed."""
         value = self.value(label, figures, contender)
         if value is None or value == float("inf"):
             return "-"
         return self.form.format(value)
 
-    def good(self, label, bound, figures, contender=""):
+    def good(self, label: str, bound: float | None, figures: dict, contender: str = "") -> bool:
         """Is a cell within its bound?"""
         value = self.value(label, figures, contender)
         if bound is None or value is None:
@@ -792,12 +910,12 @@ class Row:
         return value >= bound if self.at_least else abs(value) <= bound
 
 
-def several(names, key, form="{}"):
+def several(names: Sequence[str], key: str, form: str = "{}") -> dict[str, tuple[str, str]]:
     """Cells of scenarios whose names differ in a number: "form" of it is the label."""
     return {form.format(name.split()[-1]): (name, key) for name in names}
 
 
-def fair_rows(size):
+def fair_rows(size: dict) -> list[Row]:
     """The part of the table about flows, hosts and tins over all queues of a group.
 
     size: how build_rows() shows bytes.
@@ -842,6 +960,10 @@ def fair_rows(size):
         Row("a flow moves to another queue: 100 ms after, off by %",
             {"1 Gbit, 8 flows, the others": ("moved", "others"),
              "1 Gbit, 8 flows, that one": ("moved", "moved")}, (3, None), **percent),
+        Row("14 of a host's 15 flows end in another flow mode: the last gets, %",
+            {"1 Gbit, host of one flow beside it": ("recounted", "gets"),
+             "the same, cake at the root": ("recounted", "root_gets")}, 49, form="{:.1f}",
+            at_least=True),
         Row("sparse flow: p99 wait, times that below root cake",
             {label: (name, "of_root") for label, name in places.items()}, 2, **percent),
         Row("16 TCP flows on 8 queues, 200 Mbit: Jain's index",
@@ -865,7 +987,7 @@ def fair_rows(size):
     ]
 
 
-def rate_rows():
+def rate_rows() -> list[Row]:
     """How well the rate is kept, and shared."""
     accuracy = {label: f"saturated {r}" for label, r in (
         ("10 Mbit", "0.01"), ("100 Mbit", "0.1"), ("1 Gbit", "1"), ("10 Gbit", "10"),
@@ -892,7 +1014,7 @@ def rate_rows():
     ]
 
 
-def switch_rows(size):
+def switch_rows(size: dict) -> list[Row]:
     """Queues that become busy or idle, frames of three lengths, a sparse queue."""
     return [
         Row("4 queues become 40: the next hop has to queue, KB",
@@ -911,7 +1033,7 @@ def switch_rows(size):
     ]
 
 
-def flood_rows(size):
+def flood_rows(size: dict) -> list[Row]:
     """Many new flows."""
     floods = [f"flood {n}" for n in (20, 60, 500)]
     return [
@@ -926,7 +1048,7 @@ def flood_rows(size):
     ]
 
 
-def tin_rows():
+def tin_rows() -> list[Row]:
     """Best effort and EF on the same queues."""
     return [
         Row("diffserv4, best effort and EF saturated: off 75/25 by, %",
@@ -937,6 +1059,9 @@ def tin_rows():
              "on 1 that has nothing else: off by": ("spread apart", "ef_off"),
              "on 1, 64 KB GSO, not split: off by": ("spread whole", "ef_off")}, 0.75,
             form="{:.2f}"),
+        Row("diffserv8, best effort beside AF41, sibling stopped: gets, % (33)",
+            {"2 queues, 100 Mbit": ("left alone", "best_effort")}, 30, form="{:.1f}",
+            at_least=True),
         Row("best effort on the queue of a greedy EF flow: p99 wait",
             {"us, with that at the next hop": ("beside", "p99_us"),
              "times that below cake at the root": ("beside", "of_root")}, (None, 2),
@@ -944,7 +1069,7 @@ def tin_rows():
     ]
 
 
-def change_rows(size):
+def change_rows(size: dict) -> list[Row]:
     """GSO, other rates, a link that goes down and up."""
     return [
         Row("64 KB GSO on 4 queues, 5 Gbit: off by, %",
@@ -955,12 +1080,14 @@ def change_rows(size):
             {"8 queues": ("rate changes", "deviation")}, 1),
         Row("the same: the next hop at 2 Gbit has to queue, KB",
             {"8 queues": ("rate changes", "excess")}, 16, **size),
+        Row("the rate becomes 1000 times as much, soon after: off by, %",
+            {"8 queues, 1 Mbit to 1 Gbit": ("rate up", "deviation")}, 0.5),
         Row("after 30 times link down and up under load: off by, %",
             {"8 queues, 1 Gbit": ("link flaps", "deviation")}, 0.005),
     ]
 
 
-def ingress_rows():
+def ingress_rows() -> list[Row]:
     """Ingress mode with loads that ignore drops."""
     return [
         Row("ingress mode, 1.5 Gbit that ignores drops: passes of 1 Gbit, %",
@@ -974,10 +1101,14 @@ def ingress_rows():
             at_least=True),
         Row("the same: p99 wait, ms",
             {"2 queues, 20 of 100 Mbit": ("beside drops", "p99")}, 2, 1e3, "{:.2f}"),
+        Row("soon after such a load, 100 Mbit: off the rate by, %",
+            {"4 queues, ingress mode has ended": ("drops, egress", "deviation"),
+             "4 queues, the link was down": ("drops, reset", "deviation")}, 0.5,
+            form="{:.2f}"),
     ]
 
 
-def rare_rows(size):
+def rare_rows(size: dict) -> list[Row]:
     """Sparse flows at a low rate, and what happens seldom."""
     return [
         Row("sparse flow on one of many busy queues, 10 Mbit: is missing, %",
@@ -997,12 +1128,13 @@ def rare_rows(size):
              "mq + tbf shared, and it was emptied": ("mq + tbf shared: hung", "excess")},
             (24, 48), **size),
         Row("EF on one of 4 queues that were of 4 modes: gets, % (25)",
-            {"mq + cake shared, 2350 Mbit: off by": (f"mq + cake shared: {ROOM}", "ef_off")},
+            {"mq + cake shared, 2350 Mbit: off by": (f"mq + cake shared: {ROOM}", "ef_off"),
+             "CS1 on two, % (6.25): off by": (f"mq + cake shared: {ROOM}", "cs1_off")},
             0.75, form="{:.2f}"),
     ]
 
 
-def timer_rows(size):
+def timer_rows(size: dict) -> list[Row]:
     """Timers and queues that are late."""
     return [
         Row("timers of 10 ms instead of high resolution: off by, %",
@@ -1018,7 +1150,7 @@ def timer_rows(size):
     ]
 
 
-def cost_rows():
+def cost_rows() -> list[Row]:
     """What the statistics say, and what sharing costs."""
     return [
         Row("5 of 8 queues busy: active queues in the statistics, off by",
@@ -1027,14 +1159,16 @@ def cost_rows():
             form="{}"),
         Row("writes to the shared line, 10 Gbit saturated, k/s",
             {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
-             "256 queues": ("writes 256", "writes")}, (210, 210, 830), 1e-3, "{:.0f}"),
+             "256 queues": ("writes 256", "writes"),
+             "8 of 256 queues": ("writes 8 of 256", "writes")}, (210, 210, 830, 210), 1e-3,
+            "{:.0f}"),
         Row("4.4 Mpps of 200 bytes, 70 % of 10 Gbit: writes per packet",
             {"40 queues": ("fill", "writes_per_packet")}, None, form="{:.2f}"),
         Row("the same: p99 wait, us", {"40 queues": ("fill", "p99")}, None, 1e6, "{:.1f}"),
     ]
 
 
-def flow_rows():
+def flow_rows() -> list[Row]:
     """TCP and UDP flows."""
     return [
         Row("UDP echo beside 64 TCP flows, 1 Gbit: p99 above the RTT, us",
@@ -1060,7 +1194,7 @@ def flow_rows():
     ]
 
 
-def other_rows(size):
+def other_rows(size: dict) -> list[Row]:
     """The same group by other means."""
     return [
         *(row for contender, (cells, excess) in ALSO.items() for row in (
@@ -1073,7 +1207,7 @@ def other_rows(size):
     ]
 
 
-def build_rows():
+def build_rows() -> list[Row]:
     """The table, in order."""
     size = {"scale": 1e-3, "form": "{:.1f}"}
     return [*rate_rows(), *switch_rows(size), *flood_rows(size), *tin_rows(),
@@ -1092,7 +1226,9 @@ PRIORITY = {  # scenario: (label, what of tcp.priority() it changes)
 ALSO = {
     "mq + cake shared": ({"8 + 2 Gbit": ("80/20", 0.01),
                           "40 saturated, 10 Gbit": ("saturated 10", 0.005),
-                          "4 queues of 4 modes, 1 Gbit": (MODES, 0.01)}, 8),
+                          "4 queues of 4 modes, 1 Gbit": (MODES, 0.01),
+                          "8 saturated, 4 of them tbf, 10 Gbit": (MIXED[0], 0.01),
+                          "8 Gbit by cake + 2 Gbit by tbf": (MIXED[1], 0.01)}, 8),
     "mqprio + cake shared": ({"8 + 2 Gbit": ("80/20", 0.01),
                               "40 saturated, 10 Gbit": ("saturated 10", 0.005)}, 8),
     "mq + tbf shared": ({"8 + 2 Gbit": ("80/20", 0.25),
@@ -1102,13 +1238,13 @@ ALSO = {
 ROWS = build_rows()
 
 
-def also_run():
+def also_run() -> dict[str, list[str]]:
     """{contender of ALSO: the scenarios of ROWS that are its own}."""
     own = [name.split(": ") for row in ROWS for name, _ in row.cells.values() if ": " in name]
     return {contender: [name for c, name in own if c == contender] for contender in ALSO}
 
 
-def tcp_cases(slow=False):
+def tcp_cases(slow: bool = False) -> dict[str, dict]:
     """{name: case of lab/load/tcp.py}; of "lone" there are several starts.
 
     slow: with those of CROWDS, which take some minutes.
@@ -1128,9 +1264,9 @@ def tcp_cases(slow=False):
         for name, rtt in (("tcp hosts", 20_000), ("tcp hosts near", 5_000)):
             cases[f"{prefix}{name}"] = tcp.fair(
                 contender, (0,) * 8, hosts={1: (4, *CROWDED[1:]), 2: (0, 0, 0, 1)},
-                options="besteffort dual-srchost", rtt_us=rtt)
-        if slow:
-            for count in CROWDS:
+                options="besteffort dual-srchost", rtt_us=rtt, window_us=10_000_000)
+        for count in CROWDS:
+            if slow or not is_slow(f"{prefix}crowd {count}"):
                 cases[f"{prefix}crowd {count}"] = tcp.echo(
                     contender, 8, 1e9, flows=count, probes=8, warm_us=1_200_000,
                     window_us=800_000)
@@ -1141,14 +1277,15 @@ def tcp_cases(slow=False):
     return cases
 
 
-def built(which):
+def built(which: str) -> tuple[str, str | Path]:
     """(Folder, path of lab/load/hop's module) of a kernel: its name, or a folder with both."""
     if "/" in which:
         return which, f"{which}/hop.ko"
     return kernel.KERNELS[which].out, kernel.module(which)
 
 
-def measure(which, patterns=(), on_row=None, everything=False, slow=False):
+def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
+            everything: bool = False, slow: bool = False) -> dict[str, dict]:
     """{scenario: figures} of one kernel, two guests at a time.
 
     patterns: only scenarios whose name contains one of these, if any. everything: run
@@ -1200,7 +1337,7 @@ def measure(which, patterns=(), on_row=None, everything=False, slow=False):
     return results
 
 
-def derive(figures):
+def derive(figures: dict) -> None:
     """Add what is calculated from several figures, drop what nothing shows."""
     lone = [figures.pop(n).get("rise_ms") for n in sorted(figures) if n.startswith("lone ")]
     if lone:
@@ -1227,7 +1364,7 @@ def derive(figures):
             row["writes_per_packet"] = row["writes"] / row["packets"]
 
 
-def table(results):
+def table(results: dict) -> list[str]:
     """The rows as lines of text; results: {kernel: figures}."""
     lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'all':>12}{'bound':>12}"]
     for row in ROWS:
@@ -1240,7 +1377,7 @@ def table(results):
     return [line.rstrip() for line in lines]
 
 
-def also_table(figures):
+def also_table(figures: dict) -> tuple[list[str], list[str]]:
     """(lines of text, what is wrong): all scenarios with each contender in turn."""
     wide = max(map(len, ALSO)) + 2
     lines = [f"{'':<42}{'cake_mq':>12}" + "".join(f"{c:>{wide}}" for c in ALSO)]
@@ -1263,24 +1400,24 @@ def also_table(figures):
     return lines, wrong
 
 
-def is_slow(name):
-    """Whether a scenario is one of CROWDS, of which make demo shows what is recorded."""
-    return name.removeprefix("root ").startswith("crowd ")
+def is_slow(name: str) -> bool:
+    """Whether a scenario takes minutes, so that make demo shows what is recorded of it."""
+    return name.removeprefix("root ").startswith("crowd ") and name != "crowd 256"
 
 
-def stored():
+def stored() -> dict:
     """{kernel: figures} of results/scenarios.json."""
     return json.loads(RESULTS.read_text())["kernels"] if RESULTS.exists() else {}
 
 
-def store(results):
+def store(results: dict) -> None:
     """Write {kernel: figures}."""
     result_file(RESULTS.name).write_text(json.dumps(
         {"what": "scenarios in virtual time; rates in bit/s, waits in s or as the name "
          "says, excess in bytes", "kernels": results}, indent=1) + "\n")
 
 
-def compare():
+def compare() -> dict:
     """Measure the unpatched kernel and the one without a rate group; stored() with that."""
     results = stored()
     for which in COLUMNS[:2]:
@@ -1300,7 +1437,7 @@ def compare():
     return results
 
 
-def main(results):
+def main(results: dict) -> None:
     """Measure the patched kernel, print the table, judge it; results: of the others."""
     count = len(CAKE_MQ) + len(tcp_cases()) + sum(map(len, also_run().values()))
     done = []
@@ -1328,7 +1465,7 @@ def main(results):
     record_time("demo")
 
 
-def raw(argv):
+def raw(argv: Sequence[str]) -> None:
     """lab scenarios: some figures of a kernel, as they come; nothing is stored."""
     parser = command_line("scenarios", __doc__)
     parser.add_argument("kernel", help="its name, or a folder that has it and hop.ko")

@@ -17,6 +17,9 @@ CPU cost is in it.
 """
 
 import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 from guest.boot import boot_script
 from tree.common import BUILD, ROOT
@@ -36,8 +39,9 @@ CLIENT = "10.0.1.1"
 
 # ------------------------------------------------------------- the cases
 
-def group(name, count, queues, first=0, kind="tcp", tos=0, start_us=CALM,
-          stagger_us=300, rate_bps=0, bin_us=0, host=0):
+def group(name: str, count: int, queues: int, first: int = 0, kind: str = "tcp", tos: int = 0,
+          start_us: int = CALM, stagger_us: int = 300, rate_bps: float = 0, bin_us: int = 0,
+          host: int = 0) -> dict:
     """A group of flows that case() takes.
 
     Flow i is for TX queue first + i % queues and starts at start_us +
@@ -54,8 +58,9 @@ def group(name, count, queues, first=0, kind="tcp", tos=0, start_us=CALM,
             "host": host}
 
 
-def case(scenario, qdisc, queues, rate_bps, flows, warm_us, window_us, options="",
-         rtt_us=20_000, next_hop_bps=0, probe_us=PROBE, probes=PROBES):
+def case(scenario: str, qdisc: str, queues: int, rate_bps: float, flows: list[dict], warm_us: int,
+         window_us: int, options: str = "", rtt_us: int = 20_000, next_hop_bps: float = 0,
+         probe_us: int = PROBE, probes: int = PROBES) -> dict:
     """What run() measures: a shaper, its load, and how long to look.
 
     scenario: "echo", "lone", "priority", "fair" or any other name, for which there is
@@ -74,8 +79,8 @@ def case(scenario, qdisc, queues, rate_bps, flows, warm_us, window_us, options="
             "window_us": window_us, "flows": flows}
 
 
-def echo(qdisc, queues, rate_bps, flows=64, warm_us=500_000, window_us=700_000,
-         stagger_us=300, **more):
+def echo(qdisc: str, queues: int, rate_bps: float, flows: int = 64, warm_us: int = 500_000,
+         window_us: int = 700_000, stagger_us: int = 300, **more: Any) -> dict:
     """Bulk TCP flows spread over all queues, and a UDP echo beside them.
 
     stagger_us: between the starts of two flows. more: as for case(). In the
@@ -86,8 +91,9 @@ def echo(qdisc, queues, rate_bps, flows=64, warm_us=500_000, window_us=700_000,
     return case("echo", qdisc, queues, rate_bps, [bulk], warm_us, window_us, **more)
 
 
-def lone(qdisc, queues=32, rate_bps=1e9, each=4, settle_us=500_000,
-         length_us=500_000, stagger_us=300, **more):
+def lone(qdisc: str, queues: int = 32, rate_bps: float = 1e9, each: int = 4,
+         settle_us: int = 500_000, length_us: int = 500_000, stagger_us: int = 300,
+         **more: Any) -> dict:
     """One TCP flow starts on the last queue when all others are saturated.
 
     The others have `each` TCP flows per queue. settle_us: when the lone flow
@@ -104,9 +110,9 @@ def lone(qdisc, queues=32, rate_bps=1e9, each=4, settle_us=500_000,
                 **{"probe_us": 0, **more})
 
 
-def priority(qdisc, kind="tcp", queues=4, rate_bps=2350e6, flows=16,
-             warm_us=400_000, window_us=300_000, stagger_us=300, rtt_us=5_000, tos=CS5,
-             **more):
+def priority(qdisc: str, kind: str = "tcp", queues: int = 4, rate_bps: float = 2350e6,
+             flows: int = 16, warm_us: int = 400_000, window_us: int = 300_000,
+             stagger_us: int = 300, rtt_us: int = 5_000, tos: int = CS5, **more: Any) -> dict:
     """One priority flow on the first queue beside best effort TCP on all, diffserv4.
 
     rtt_us is short because a single TCP flow that lost a packet at 20 ms takes some
@@ -124,7 +130,8 @@ def priority(qdisc, kind="tcp", queues=4, rate_bps=2350e6, flows=16,
                 rtt_us=rtt_us, **{"probe_us": 0, "options": "diffserv4", **more})
 
 
-def fair(qdisc, counts, rate_bps=200e6, warm_us=2_000_000, window_us=2_500_000, **more):
+def fair(qdisc: str, counts: Sequence[int], rate_bps: float = 200e6, warm_us: int = 2_000_000,
+         window_us: int = 2_500_000, **more: Any) -> dict:
     """TCP flows that go on for seconds, counts[q] on each queue q.
 
     more: as for case(), and hosts: {host as for group(): counts of its flows}, beside
@@ -141,7 +148,7 @@ def fair(qdisc, counts, rate_bps=200e6, warm_us=2_000_000, window_us=2_500_000, 
 
 # -------------------------------------------------------- host: measuring
 
-def flows_binary():
+def flows_binary() -> Path:
     """Path of the load process, built when needed; Die if it does not compile."""
     source, binary = ROOT / "lab/load/flows.c", BUILD / "flows"
     if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
@@ -149,7 +156,8 @@ def flows_binary():
     return binary
 
 
-def run(kernel, name, cases, on_row=None, allowed=()):
+def run(kernel: Path | str, name: str, cases: list[dict], on_row: Callable | None = None,
+        allowed: Sequence = ()) -> list[dict]:
     """Boot a kernel, measure cases in it, return their rows in that order.
 
     The other arguments are those of boot_script(). A row is its case without
@@ -174,7 +182,7 @@ def run(kernel, name, cases, on_row=None, allowed=()):
                        virtual=True)[0]
 
 
-def summary(row):
+def summary(row: dict) -> dict:
     """The figures of a scenario, from what the flows and the echo gave."""
     if row["scenario"] == "fair":
         return equality(row["groups"])
@@ -199,7 +207,7 @@ def summary(row):
     return {}
 
 
-def equality(groups):
+def equality(groups: list[dict]) -> dict:
     """What fair() says of all flows of its groups."""
     count, total = (sum(g[key] for g in groups) for key in ("flows", "bps"))
     squares = sum(g["bps"] ** 2 / g["flows"] / g["jain"] for g in groups)
@@ -214,7 +222,7 @@ def equality(groups):
 
 # ------------------------------------------------- guest: the bed, one case
 
-def build_bed(queues, next_hop_bps, rtt_us):
+def build_bed(queues: int, next_hop_bps: float, rtt_us: int) -> tuple[list[str], str]:
     """Make the namespaces and links; return the names and the server's address."""
     names = ["c", "r", "h", "s"] if next_hop_bps else ["c", "r", "s"]
     for name in names:
@@ -255,12 +263,12 @@ for dev in {devices}; do ethtool -K $dev tso off gso off gro off; done""")
     return names, f"10.0.{len(names) - 1}.2"
 
 
-def port_mask(queues):
+def port_mask(queues: int) -> int:
     """The bits of a source port that say which queue it is for."""
     return (1 << (queues - 1).bit_length()) - 1
 
 
-def shape(qdisc, queues, rate_bps, options):
+def shape(qdisc: str, queues: int, rate_bps: float, options: str) -> None:
     """Put the shaper on r1 and map source ports to its queues."""
     lines = contender_lines("r1", qdisc, rate_bps, queues, options)
     lines.append("qdisc replace dev r1 clsact")
@@ -274,7 +282,7 @@ def shape(qdisc, queues, rate_bps, options):
             raise RuntimeError(f"this kernel does not know '{qdisc}'")
 
 
-def flows_arguments(spec):
+def flows_arguments(spec: dict) -> list[str]:
     """The command line of lab/load/flows.c for a case."""
     step = port_mask(spec["queues"]) + 1
     args = [f"warm={spec['warm_us']},window={spec['window_us']}"]
@@ -291,7 +299,7 @@ def flows_arguments(spec):
     return args
 
 
-def guest(cases):
+def guest(cases: list[dict]) -> Iterator[dict]:
     """Measure each case, yield its row. Runs in the guest."""
     with open("/proc/sys/net/core/netdev_max_backlog", "w", encoding="ascii") as f:
         f.write("100000")

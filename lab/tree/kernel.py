@@ -3,7 +3,8 @@
 
 patched and base serve demo, KUnit, tdc and scenarios; the kernel called like a series
 has that one and those before it; coverage is patched and counts which lines run. debug
-finds mistakes at a price, and has modules; faults is that with faults in it. bench-* are
+finds mistakes at a price, and has modules; faults is that with faults in it, mutants is
+patched with every rule that can be broken. bench-* are
 without debugging, for figures and for counting CPU time; smp-* have two CPUs and real
 time; sweep-* are bench-* with a constant that can be set. All these are User-Mode Linux;
 kasan and kcsan are for QEMU with several CPUs: the one finds wrong accesses, the other
@@ -40,13 +41,14 @@ BENCH = (*CONFIG, LAB / "bench.config")
 DEBUG = (*CONFIG, LAB / "debug.config")
 SMP = (*BENCH, LAB / "smp.config")
 X86 = (COMMON, LAB / "x86.config")
-FAULTS = LAB / "faults.txt"
+BROKEN = {"faults": LAB / "faults.txt", "mutants": LAB / "mutants.txt"}  # kernel: its faults
 Kernel = collections.namedtuple("Kernel", "tree out fragments arch", defaults=("um",))
 KERNELS = {  # name: tree, output folder, fragments of the configuration, architecture
     "patched": Kernel("linux", "um", CONFIG),
     "base": Kernel("linux-base", "um-base", CONFIG),
     "debug": Kernel("linux", "um-debug", DEBUG),
     "faults": Kernel("faults/linux", "faults/um-debug", DEBUG),
+    "mutants": Kernel("mutants/linux", "mutants/um", CONFIG),
     "bench-patched": Kernel("linux", "um-bench", BENCH),
     "bench-base": Kernel("linux-base", "um-bench-base", BENCH),
     "coverage": Kernel("linux", "um-gcov", (*CONFIG, LAB / "gcov.config")),
@@ -229,14 +231,14 @@ def series_tree(which: str, where: Path) -> None:
     tree_at(where, end)
 
 
-def faults_tree(where: Path) -> None:
-    """Make the tree with the faults that make torture plants.
+def broken_tree(where: Path, faults: Path) -> None:
+    """Make the patched tree with all faults of a list in it; a boot argument chooses.
 
-    Below its own folder the names are those of the debug kernel, so that ccache has
+    Below its own folder the names are those of the kernel without them, so that ccache has
     most of what it is made of.
     """
     files = {path: text.encode() for path, text in
-             mutated(BUILD / "linux", read_list(FAULTS)).items()}
+             mutated(BUILD / "linux", read_list(faults)).items()}
     mark = hashlib.sha256(b"".join(files.values())).hexdigest() + git(
         BUILD / "linux", "rev-parse", "HEAD")
     linked_tree(where, BUILD / "linux", mark, files)
@@ -248,8 +250,8 @@ def build(which: str) -> Path:
     source, out = BUILD / tree, BUILD / out
     if which in ENDS:
         series_tree(which, source)
-    if which == "faults":
-        faults_tree(source)
+    if which in BROKEN:
+        broken_tree(source, BROKEN[which])
     configure(source, out, fragments, f"config-{which}", arch)
     target, cold = ([], 330) if arch == "um" else (["bzImage"], 600)
     run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Lists of ways to break sources, like lab/gates/mutants.txt, and sources with all of them in."""
+"""Lists of ways to break sources, like lab/tree/mutants.txt, and sources with all of them in."""
 
 import re
 from pathlib import Path
@@ -11,19 +11,20 @@ HEADER = "include/net/sch_priv.h"
 
 
 def read_list(path: Path) -> list[dict]:
-    """The entries of a file like mutants.txt as dicts: number, file, rule, old, new."""
+    """The entries of a file like mutants.txt as dicts: number, file, loads, rule, old, new."""
     entries = []
     text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
     for block in re.split(r"\n\n+", text.strip("\n")):
         head, rule, *lines = block.split("\n")
         number, _, file = head.partition(" ")
+        file, _, loads = file.partition(": ")
         old = "\n".join(line[1:] for line in lines if line[0] == "-")
         new = "\n".join(line[1:] for line in lines if line[0] == "+")
         if not (number.isdigit() and file and old and new):
             raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "
                       "its replacement; correct it")
         entries.append({"number": int(number), "file": file, "rule": rule,
-                        "old": old, "new": new})
+                        "loads": loads.split("; ") if loads else [], "old": old, "new": new})
     if [e["number"] for e in entries] != list(range(1, len(entries) + 1)):
         raise Die(f"{path.name}: the entries are not numbered 1, 2, 3, ...; correct it")
     return entries

@@ -52,6 +52,9 @@
 static unsigned int queues = 1;
 module_param(queues, uint, 0444);
 MODULE_PARM_DESC(queues, "Number of TX queues");
+static unsigned int unused;
+module_param(unused, uint, 0444);
+MODULE_PARM_DESC(unused, "Number of TX queues beyond these, which are not in use");
 
 enum hop_mode { HOP_PACED, HOP_POISSON, HOP_SATURATE };
 
@@ -1220,9 +1223,10 @@ static int __init hop_init(void)
 		return err;
 	for (i = 0; i < queues; i++)
 		hrtimer_setup(&hop_queue[i].wake, hop_wake, CLOCK_MONOTONIC, HRTIMER_MODE_REL);
-	hop_dev = alloc_netdev_mqs(0, "hop0", NET_NAME_USER, hop_setup, queues, 1);
+	hop_dev = alloc_netdev_mqs(0, "hop0", NET_NAME_USER, hop_setup, queues + unused, 1);
 	if (!hop_dev)
 		goto free_queues;
+	netif_set_real_num_tx_queues(hop_dev, queues);
 	err = hop_workers_start();
 	if (err)
 		goto stop_workers;
