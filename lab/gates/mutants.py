@@ -10,7 +10,6 @@ of all writes mutants.json.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,7 +19,16 @@ from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
 from load.scenarios import ROWS, Row, derive
-from tree.common import BUILD, JOBS, ROOT, Die, command_line, result_file, say
+from tree.common import (
+    BUILD,
+    JOBS,
+    RESULTS,
+    Die,
+    command_line,
+    recording,
+    result_file,
+    say,
+)
 from tree.kernel import BROKEN, KERNELS, build, image, module
 from tree.mutate import read_list
 
@@ -128,7 +136,8 @@ def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
     if not rows or guest.complaint():
         return [], guest
     if script == "gates.changes":
-        return [f"{load}: {wrong(rows[-1])}"] if wrong(rows[-1]) else [], guest
+        said = wrong(rows[-1])
+        return [f"{load}: {said}"] if said else [], guest
     results = {load: rows[-1]}
     derive(results)
     return [f"{row.title}, {label}: {row.text(label, results)}"
@@ -154,18 +163,17 @@ def noticed(entry: dict, case: str | None) -> tuple[list[str], list[str]]:
 
     case: tried first, and alone; what noticed it when it was recorded.
     """
-    if case:
-        failed, _, how = boot(entry["number"], entry["file"], case)
+    for only in filter(None, (case, "*")):
+        failed, _, how = boot(entry["number"], entry["file"], only)
         if how:
-            return failed, how
-    failed, _, how = boot(entry["number"], entry["file"])
+            break
     return failed, how
 
 
 def hints() -> dict[tuple[str, str], str]:
     """{(file, rule): case that noticed} of the recorded run; none if this is to be recorded."""
-    recorded = ROOT / "results/mutants.json"
-    if os.environ.get("RECORD") or not recorded.exists():
+    recorded = RESULTS / "mutants.json"
+    if recording() or not recorded.exists():
         return {}
     return {(entry["file"], entry["rule"]): re.split("[/ ]", entry["cases"][0])[0]
             for entry in json.loads(recorded.read_text())["mutants"] if entry["cases"]}

@@ -88,8 +88,8 @@ def main(argv: Sequence[str]) -> None:
         print("0 passed, 0 failed, 1 skipped")
         return
     script = (ROOT / "lab/gates/stock.sh").read_text()
-    jobs, debs = [], []
-    for name in SYSTEMS if args.all else [next(iter(SYSTEMS))]:
+    names = list(SYSTEMS) if args.all else [next(iter(SYSTEMS))]
+    for name in names:
         try:
             system(name)
         except Die as why:
@@ -98,7 +98,8 @@ def main(argv: Sequence[str]) -> None:
             print(f"no system of Debian {name} can be made here: {why}\n"
                   "0 passed, 0 failed, 1 skipped")
             return
-        debs = debs or deb()
+    jobs, debs = [], deb()
+    for name in names:
         image, kernels = disk(name, debs, {"stock.sh": script, "guide.sh": guide()})
         jobs += [(image, kernel) for kernel in (kernels if args.all else kernels[:1])]
     say(f"booting {', '.join(kernel for _, kernel in jobs)} (about 120 s each)")

@@ -71,9 +71,11 @@ def run_gate(command: Sequence[str], show: bool) -> Outcome:
         for line in gate.stdout:
             found = re.match(r"\d+ passed, \d+ failed(, \d+ skipped.*)?$", line)
             tail = line if found else tail
-            kept.append(("   " if found else "") + line)
+            shown = ("   " if found else "") + line
             if show:
-                print(kept.pop(), end="", flush=True)
+                print(shown, end="", flush=True)
+            else:
+                kept.append(shown)
     numbers = [int(n) for n in re.findall(r"\d+", tail)]
     passed, failed, skipped = (numbers + [0, 0, 0])[:3]
     if not numbers:

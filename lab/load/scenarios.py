@@ -118,10 +118,24 @@ def saturated(bed: Bed, rate: float, queues: int = 40, seconds: float = 1.0, set
     return figures
 
 
+def beside_run(hop: Hop, seconds: float, job: Callable[[], Any]) -> dict:
+    """What hop.run() gives, while something else is done."""
+    other = threading.Thread(target=job)
+    other.start()
+    got = hop.run(seconds)
+    other.join()
+    return got
+
+
 def offered(bed: Bed, rate: float, loads: Sequence[dict], seconds: float = 1.0,
             settle: float = 0.2) -> dict:
     """A load per queue: dicts of what Hop.stream() takes."""
-    hop = bed.prepare(rate, max(len(loads), 2))
+    return loaded(bed.prepare(rate, max(len(loads), 2)), rate, loads, seconds, settle)
+
+
+def loaded(hop: Hop, rate: float, loads: Sequence[dict], seconds: float = 1.0,
+           settle: float = 0.2) -> dict:
+    """What offered() measures, on a device that is prepared."""
     for q, load in enumerate(loads):
         hop.stream(q, **load)
     hop.meter(rate, from_s=settle)
@@ -378,11 +392,7 @@ def rate_up(bed: Bed, rate: float = 1e9, begin: float = 0.05) -> dict:
         time.sleep(begin)
         bed.change(rate)
 
-    other = threading.Thread(target=change)
-    other.start()
-    got = hop.run(begin + 0.021)
-    other.join()
-    return {"deviation": deviation(got, rate)}
+    return {"deviation": deviation(beside_run(hop, begin + 0.021, change), rate)}
 
 
 def stopped(bed: Bed, rate: float) -> dict:
@@ -408,10 +418,7 @@ def busy(bed: Bed, count: int = 5) -> dict:
         time.sleep(0.1)
         seen.append(active_queues(NAME))
 
-    other = threading.Thread(target=look)
-    other.start()
-    hop.run(0.2)
-    other.join()
+    beside_run(hop, 0.2, look)
     return {"active": seen[0], "active_off": (seen[0] or 0) - count}
 
 
@@ -433,12 +440,8 @@ def mixed(bed: Bed, loads: list[dict], rate: float = 10e9) -> dict:
     hop = bed.prepare(rate, len(loads))
     for q in range(2, len(loads) + 1, 2):
         tc(f"qdisc replace dev {NAME} parent 1:{q} tbf rate {rate:.0f}bit {TBF} shared")
-    for q, load in enumerate(loads):
-        hop.stream(q, **load)
-    hop.meter(rate, from_s=0.2)
-    got = hop.run(1.2)
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "jain": jain([q["bytes"] for q in got["queues"]])}
+    got = loaded(hop, rate, loads)
+    return {**got, "jain": jain(got["queues"])}
 
 
 UNRESPONSIVE = {  # the loads of four queues, for 1 Gbit/s
@@ -482,11 +485,7 @@ def after_drops(bed: Bed, end: str, rate: float = 100e6, queues: int = 4,
             for state in ("down", "up"):
                 command("ip", "link", "set", NAME, state)
 
-    other = threading.Thread(target=change)
-    other.start()
-    got = hop.run(begin + 0.05)
-    other.join()
-    return {"deviation": deviation(got, rate)}
+    return {"deviation": deviation(beside_run(hop, begin + 0.05, change), rate)}
 
 
 def beside_drops(bed: Bed, rate: float = 100e6) -> dict:
@@ -555,10 +554,7 @@ def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
         time.sleep(0.04)
         tc(f"qdisc replace dev {NAME} parent 10:1 handle 11: bfifo limit 10mb")
 
-    other = threading.Thread(target=empty if "tbf" in bed.contender else time.time)
-    other.start()
-    got = hop.run(0.2)
-    other.join()
+    got = beside_run(hop, 0.2, empty) if "tbf" in bed.contender else hop.run(0.2)
     bed.close()  # with the queue that hangs
     bed.hop = None
     return {"excess": got["excess"]["bytes"]}
@@ -767,10 +763,7 @@ def recounted(bed: Bed, rate: float = 1e9) -> dict:
                 time.sleep(0.15)
                 bed.change(rate, mode, contender=contender)
 
-        other = threading.Thread(target=change)
-        other.start()
-        last, rival, *_ = hop.run(0.6)["streams"]
-        other.join()
+        last, rival, *_ = beside_run(hop, 0.6, change)["streams"]
         figures[key] = 100 * last["bytes"] / (last["bytes"] + rival["bytes"])
     return figures
 
@@ -975,7 +968,7 @@ def fair_rows(size: dict) -> list[Row]:
             **percent),
         Row("hosts of 1 and 15 TCP flows: off root cake by, points",
             {"200 Mbit, dual-srchost, RTT 5 ms": ("tcp hosts near", "off"),
-             "200 Mbit, dual-srchost, RTT 20 ms": ("tcp hosts", "off")}, (2, 8), **percent),
+             "200 Mbit, dual-srchost, RTT 20 ms": ("tcp hosts", "off")}, (2, 6), **percent),
         Row("UDP echo beside TCP flows, 8 queues, 1 Gbit: p50, us",
             {**several([f"crowd {n}" for n in CROWDS], "p50_us", "{}"),
              **several([f"root crowd {n}" for n in CROWDS], "p50_us", "{}, cake at the root")},

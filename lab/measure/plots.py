@@ -22,10 +22,8 @@ from tree.common import Die, command_line, latest_result, result_file  # noqa: E
 LOOK = {  # label: colour, marker, line
     "series": ("#0072B2", "o", "-"), "stock cake_mq": ("#D55E00", "s", "--"),
     "root cake": ("#009E73", "^", ":"), "root htb": ("#CC79A7", "v", "-."),
-    "htb + fq_codel": ("#CC79A7", "v", "-."),
     "tbf shared": ("#56B4E9", "D", (0, (5, 1, 1, 1, 1, 1))),
-    "EDT": ("#000000", "P", (0, (1, 3))), "EDT, 50 ms": ("#000000", "P", ""),
-    "EDT, 5 ms": ("#000000", "X", ""),
+    "EDT": ("#000000", "P", (0, (1, 3))),
 }
 HATCH = {"series": "", "stock cake_mq": "////", "root cake": "...."}
 PATTERNS = ("o-", "s--", "^:")  # of up to three lines of one colour
@@ -90,6 +88,13 @@ def line(axes: plt.Axes, label: str, x: Sequence, y: Sequence, text: str | None 
     """A contender's line in its colour; text: in the legend, if not its name."""
     colour, marker, dashes = LOOK[label]
     axes.plot(x, y, color=colour, marker=marker, label=text or label, **{"ls": dashes, **more})
+
+
+def bar_look(label: str) -> dict:
+    """What tells a contender's bars from others, in grey as well."""
+    colour, hatch = LOOK[label][0], HATCH[label]
+    return {"color": "white" if hatch else colour, "edgecolor": colour, "hatch": hatch,
+            "label": label}
 
 
 def rate_text(bits: float) -> str:
@@ -211,8 +216,7 @@ def fairness(rows: Rows) -> plt.Figure:
     for number, label in enumerate(rows.values("label")):
         mine = rows.of(label=label, what="placement")
         left.bar([c + (number - 1) * 0.26 for c in mine.column("count")], mine.column("ef"),
-                 0.24, color=LOOK[label][0] if not HATCH[label] else "white",
-                 edgecolor=LOOK[label][0], hatch=HATCH[label], label=label)
+                 0.24, **bar_look(label))
         mine = rows.of(label=label, what="hashed")
         counts = mine.values("flows")
         lots = [mine.of(flows=n).column("jain") for n in counts]
@@ -276,8 +280,7 @@ def front() -> plt.Figure:
     for shift, label, which in ((0.19, "stock cake_mq", "base"), (-0.19, "series", "patched")):
         used = [100 + kernels[which][name]["deviation"] for name in FRONT]
         places = [len(FRONT) - 1 - n + shift for n in range(len(FRONT))]
-        axes.barh(places, used, 0.34, color="white" if HATCH[label] else LOOK[label][0],
-                  edgecolor=LOOK[label][0], hatch=HATCH[label], label=label)
+        axes.barh(places, used, 0.34, **bar_look(label))
         for y, value in zip(places, used):
             axes.text(value + 1, y, f"{value:.0f}", va="center", fontsize=7)
     axes.set_yticks(range(len(FRONT)), list(FRONT.values())[::-1])

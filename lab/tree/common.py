@@ -131,10 +131,14 @@ def command_line(verb: str, text: str, record: bool = False) -> argparse.Argumen
     return parser
 
 
+def recording() -> bool:
+    """Whether results are to be recorded: RECORD=1."""
+    return os.environ.get("RECORD", "") not in ("", "0")
+
+
 def result_file(name: str) -> Path:
     """Where a file of results/ is written: there with RECORD=1, else in build/results/."""
-    recording = os.environ.get("RECORD", "") not in ("", "0")
-    folder = RESULTS if recording else BUILD / "results"
+    folder = RESULTS if recording() else BUILD / "results"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
 

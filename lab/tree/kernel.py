@@ -4,11 +4,10 @@
 patched and base serve demo, KUnit, tdc and scenarios; the kernel called like a series
 has that one and those before it; coverage is patched and counts which lines run. debug
 finds mistakes at a price, and has modules; faults is that with faults in it, mutants is
-patched with every rule that can be broken. bench-* are
-without debugging, for figures and for counting CPU time; smp-* have two CPUs and real
-time; sweep-* are bench-* with a constant that can be set. All these are User-Mode Linux;
-kasan and kcsan are for QEMU with several CPUs: the one finds wrong accesses, the other
-data races.
+patched with every rule that can be broken. bench-* are without debugging, for figures and
+for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
+constant that can be set. All these are User-Mode Linux; kasan and kcsan are for QEMU with
+several CPUs: the one finds wrong accesses, the other data races.
 """
 
 import collections

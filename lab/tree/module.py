@@ -74,7 +74,7 @@ def version() -> str:
     """Of the packages: that of the base, and when their sources were last changed (UTC)."""
     when = git(ROOT, "log", "-1", "--date=format-local:%Y%m%d.%H%M", "--format=%cd", "--",
                "patches", "module", env=git_env(TZ="UTC"), check=False)
-    return f"{base_conf()['KERNEL_VERSION']}+{(when or '0').strip()}"
+    return f"{base_conf()['KERNEL_VERSION']}+{when or 0}"
 
 
 def deb() -> list[Path]:
