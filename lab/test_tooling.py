@@ -391,17 +391,19 @@ class Documents(unittest.TestCase):
             self.assertIn(words, text)
 
     def test_bench(self):
-        """results/bench.md has the figures that make bench recorded."""
+        """results/bench.md has the figures that make bench and make cost recorded."""
         text = (RESULTS / "bench.md").read_text()
         for row in json.loads((RESULTS / "bench.json").read_text())["rows"]:
             self.assertRegex(text, rf"(?m)^{row['case']} .* {row['ratio']:.2f} ")
+        for row in json.loads((RESULTS / "cost.json").read_text())["rows"]:
+            self.assertIn(f"| {row['base']:.0f} | {row['patched']:.0f} | {row['ratio']:.4f} |", text)
         speeds = json.loads((RESULTS / "smp.json").read_text())["speeds"]
         for row in speeds:
             self.assertRegex(text, rf"(?m)^{row['case']} +{row['label']} .* {row['ratio']:.2f} ")
         one, stock, cake = (f"{row['ratio']:.2f}" for label in
                             ("series", "stock cake_mq", "root cake") for row in speeds
                             if row["label"] == label and row["case"].startswith("64 bytes, below"))
-        words = f"pass {one} times as many as one (stock `cake_mq` {stock}, root `cake` {cake})"
+        words = f"{one} times as many small packets as one (stock {stock}, root `cake` {cake};"
         self.assertTrue(words in " ".join((common.ROOT / "README.md").read_text().split()),
                         f"README.md does not say: {words}")
 
@@ -413,12 +415,13 @@ FRONT = (  # rows of README.md's tables: (how they begin, where the figures of r
     ("EF on one of 4 queues", "spread 1", "ef", lambda v: v),
     ("UDP echo beside 64 TCP", "crowd 64", "p99_us", lambda v: v),
     ("the same beside 1024", "crowd 1024", "p99_us", lambda v: v),
-    ("16 flows on 8 queues", "flows 16/8 1000", "jain", lambda v: v),
+    ("16 flows, 0 to 5", "flows 16/8 1000", "jain", lambda v: v),
     ("host of one flow", "hosts dual-srchost", "parts", lambda v: v["one"]),
     ("CS1 on one queue", "diffserv4 CS1, BE", "parts", lambda v: v["CS1"]),
     ("`diffserv8`, CS1", "diffserv8 CS1, BE", "parts", lambda v: v["CS1"]),
     ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
     ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
+    ("the same: a saturated queue", "flood 500", "bulk_off", lambda v: v),
     ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
 )
 COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"))

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make reported: what users of cake_mq have reported, with the tools that they used.
+
+Each case is a load of iperf3 and ping through the TCP bed (lab/load/tcp.py), in virtual
+time, below root cake and the unpatched cake_mq of Linux 7.3.4, and below the series. The
+table goes into the guide, module/README.md; reported.json has the figures.
+
+What is not in them: CPU time, and what a driver does. Of the machines of these users only
+queues, rates, delays and options are known, and are the same here.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from guest.boot import boot_script
+from load.tcp import CLIENT, build_bed, shape
+from load.traffic import command, tc
+from tree import kernel
+from tree.common import ROOT, command_line, result_file, say
+
+RESULTS = ROOT / "results" / "reported.json"
+GUIDE = ROOT / "module" / "README.md"
+CONTENDERS = {  # column: (kernel, qdisc)
+    "cake": ("bench-base", "cake"),
+    "cake_mq": ("bench-base", "cake_mq"),
+    "series": ("patched", "cake_mq"),
+}
+PORT = 16384  # of the first flow of the client: its low bits say which queue
+SETTLE = 1  # s that iperf3 leaves out
+
+
+def flows(queue: int, count: int = 1, tos: int = 0, down: bool = False, spread: bool = False,
+          bps: float = 0) -> dict:
+    """An iperf3 of so many TCP flows on a TX queue, or spread over all from there on.
+
+    down: towards the client, so that only ACKs go through the shaper. bps: what each flow
+    is limited to by iperf3, 0: nothing.
+    """
+    return {"queue": queue, "count": count, "tos": tos, "down": down, "spread": spread,
+            "bps": bps}
+
+
+@dataclass
+class Case:
+    """One report: what it says, where, and the load that comes close to it.
+
+    said: its figures. rate, down: bit/s of the shaper, and of the way back (0: no limit).
+    groups: {name: flows()}. ping: (queue, TOS byte), or nothing. show: what the table says:
+    a group's rate ("upload", in Mbit/s), "all", or "ping" (the longest, ms). verdict: what
+    the series does about it.
+    """
+
+    title: str
+    source: str
+    said: str
+    verdict: str
+    rate: float
+    groups: dict
+    show: Sequence[str]
+    queues: int = 4
+    options: str = ""
+    rtt_us: int = 20_000
+    down: float = 0
+    ping: Sequence[int] = ()
+    segments: bool = False
+    seconds: int = 5
+
+
+SEGALMEN = "https://github.com/Segalmen/cake-mq-patches"
+CASES = {
+    "acks": Case(
+        "upload of 6 Mbit beside a download", "https://github.com/huydoan94/cake-adapt",
+        "cake 7.3, cake_mq 3.3 Mbit/s", "mended", 6e6,
+        {"upload": flows(0), "download": flows(1, down=True)}, ("upload", "download"),
+        down=40e6, seconds=20),
+    "priority": Case(
+        "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit", SEGALMEN,
+        "cake 550, cake_mq 135 Mbit/s", "mended", 2350e6,
+        {"CS5": flows(0, tos=0xa0), "best effort": flows(0, 16, spread=True)},
+        ("CS5", "best effort"), options="diffserv4", rtt_us=5_000),
+    "ping": Case(
+        "ping beside 800 Mbit of CS4 in its queue, `diffserv4`, 2350 Mbit", SEGALMEN,
+        "134 to 217 ms with a patch for the row above, 2.2 to 2.9 without", "not brought in",
+        2350e6, {"CS4": flows(0, tos=0x80, bps=800e6),
+                 "best effort": flows(0, 16, spread=True)},
+        ("ping", "CS4"), options="diffserv4", rtt_us=1_000, ping=(0, 0x60)),
+    "rtt": Case(
+        "12 flows, `rtt 10ms`, 8 queues, 8500 Mbit up", SEGALMEN,
+        "cake_mq 0.85 to 0.93 of cake", "mended", 8500e6,
+        {"all": flows(0, 12, spread=True)}, ("all",), queues=8,
+        options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb", rtt_us=5_500,
+        segments=True, seconds=3),
+    "one queue": Case(
+        "all traffic in one of 4 queues, 900 Mbit",
+        "https://github.com/tohojo/sqm-scripts/pull/184",
+        "nothing gained, and not seen at once", "same as cake; `active queues: 1` shows it",
+        900e6, {"all": flows(0, 4)}, ("all", "ping"), ping=(0, 0), rtt_us=5_000),
+}
+
+
+# ------------------------------------------------------------- guest side
+
+def serve(server: str, port: int) -> None:
+    """An iperf3 server for one test, in the background."""
+    command("ip", "netns", "exec", "s", "iperf3", "-s", "-1", "-D", "-B", server, "-p",
+            str(port))
+
+
+def client(server: str, number: int, group: dict, seconds: int, step: int) -> list:
+    """Start the clients of a group: one iperf3 per flow, as each needs its own source port."""
+    started = []
+    for i in range(group["count"]):
+        queue = group["queue"] + (i if group["spread"] else 0)
+        port = 5201 + 64 * number + i
+        serve(server, port)
+        words = ["ip", "netns", "exec", "c", "iperf3", "-c", server, "-B", CLIENT, "-p", str(port),
+                 "--cport", str(PORT + 2048 * number + step * (i + 1) + queue % step), "-J",
+                 "-t", str(seconds), "-O", str(SETTLE), "-S", str(group["tos"])]
+        words += ["-R"] if group["down"] else []
+        words += ["-b", f"{group['bps']:.0f}"] if group["bps"] else []
+        started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+    return started
+
+
+def received(job: subprocess.Popen) -> float:
+    """What a client's server received, bit/s."""
+    out = json.loads(job.communicate()[0])
+    if "error" in out:
+        raise RuntimeError(f"iperf3: {out['error']}")
+    return out["end"]["sum_received"]["bits_per_second"]
+
+
+def measure(case: dict, qdisc: str) -> dict:
+    """Run a case below a qdisc: bit/s of each group, ms of the ping, what tc says."""
+    names, server = build_bed(case["queues"], 0, case["rtt_us"])
+    shape(qdisc, case["queues"], case["rate"], case["options"])
+    if case["down"]:
+        tc(f"-n s qdisc replace dev s0 root netem delay {case['rtt_us']}us "
+           f"rate {case['down']:.0f}bit limit 1000")
+    if case["segments"]:
+        for where, dev in (("c", "c0"), ("r", "r0"), ("r", "r1"), ("s", "s0")):
+            command("ip", "netns", "exec", where, "ethtool", "-K", dev, "tso", "on", "gso",
+                    "on", "gro", "on")
+    pinging = None
+    if case["ping"]:
+        queue, tos = case["ping"]
+        tc(f"-n r filter add dev r1 egress protocol ip prio 2 u32 match ip protocol 1 0xff "
+           f"action skbedit queue_mapping {queue} continue")
+        pinging = subprocess.Popen(
+            ["ip", "netns", "exec", "c", "ping", "-q", "-Q", str(tos), "-i", "0.01", "-w",
+             str(case["seconds"] + SETTLE), server], stdout=subprocess.PIPE, text=True)
+    jobs = {name: client(server, number, group, case["seconds"], 8)
+            for number, (name, group) in enumerate(case["groups"].items())}
+    row = {name: sum(map(received, started)) for name, started in jobs.items()}
+    if pinging:
+        found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", pinging.communicate()[0])
+        shortest, _, longest = map(float, found.groups())
+        row["ping"] = longest - shortest
+    shown = tc("-n r -s qdisc show dev r1")
+    row["active"] = re.findall(r"active queues: +(\d+)", shown)[-1:]
+    for name in names:
+        command("ip", "netns", "del", name)
+    return row
+
+
+def guest(spec: dict) -> Iterator[dict]:
+    """Measure cases below a qdisc, yield their rows. spec: cases ({name: Case}), qdisc."""
+    for name, case in spec["cases"].items():
+        yield {"case": name, **measure(case, spec["qdisc"])}
+
+
+# -------------------------------------------------------------- host side
+
+def told(row: dict, what: str) -> str:
+    """A figure of a row as the table says it."""
+    if what == "ping":
+        return f"{row[what]:.1f} ms"
+    mbit = row[what] / 1e6
+    return f"{mbit:.1f}" if mbit < 100 else f"{mbit:.0f}"
+
+
+def table(results: dict) -> list[str]:
+    """The table of the guide; results: {column: {case: row}}."""
+    lines = ["| case | reported | root `cake` | Linux 7.3 | here | |",
+             "|---|---|---|---|---|---|"]
+    for name, case in CASES.items():
+        cells = [" / ".join(told(results[column][name], what) for what in case.show)
+                 for column in CONTENDERS]
+        lines.append(f"| [{case.title}]({case.source}): {', '.join(case.show)} | {case.said} | "
+                     f"{' | '.join(cells)} | {case.verdict} |")
+    return lines
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measure the cases named, or all, and print the table."""
+    parser = command_line("reported", __doc__, record=True)
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)} (all)")
+    names = parser.parse_args(argv).case or list(CASES)
+    for which in sorted({which for which, _ in CONTENDERS.values()}):
+        kernel.build(which)
+    say(f"{len(names)} reports, three times each (about 3 min)")
+
+    def work(column: str) -> dict[str, Any]:
+        which, qdisc = CONTENDERS[column]
+        rows, _ = boot_script(
+            kernel.KERNELS[which].out, f"reported-{column}", "measure.reported",
+            {"qdisc": qdisc, "cases": {name: asdict(CASES[name]) for name in names}},
+            virtual=True, timeout=1200, mem="2G", allowed=kernel.known_splats(which))
+        return {row.pop("case"): row for row in rows}
+
+    with ThreadPoolExecutor(2) as pool:
+        results = dict(zip(CONTENDERS, pool.map(work, CONTENDERS)))
+    if len(names) < len(CASES):
+        print(json.dumps(results, indent=1))
+        return
+    result_file(RESULTS.name).write_text(json.dumps(
+        {"what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
+         "columns": results}, indent=1) + "\n")
+    print("\n".join(table(results)))
