@@ -15,10 +15,10 @@
 /**
  * DOC: rate group
  *
- * The shapers of a group, for example one qdisc per TX queue, together send no
- * more than one rate R and, while any of them has a backlog and is called in
- * time, no less. They run under locks of their own, on CPUs of their own, and
- * never read each other's data.
+ * The shapers of a group, for example one qdisc per TX queue, together keep one
+ * rate R: within the bounds below they send no more and, while any of them has
+ * a backlog and is called in time, no less. They run under locks of their own,
+ * on CPUs of their own, and never read each other's data.
  *
  * Who sends when is decided by one number that they share: the *tail*, the time
  * at which everything that was granted will have been sent at R. A member that
@@ -32,9 +32,9 @@
  *
  * A slot costs one atomic operation on a shared cache line, and a few more in
  * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND divided
- * by the number of members, also those without a backlog, at most
- * RATE_GROUP_QUANTUM, but never less than the longest packet. Nine rules add to
- * this:
+ * by the number of members whose queues are in use, with a backlog or not, at
+ * most RATE_GROUP_QUANTUM, but never less than the longest packet. Nine rules
+ * add to this:
  *
  * Weights
  *	A member that has to be fair to many flows sets its weight. The quanta
@@ -66,11 +66,11 @@
  *	member whose owner sets ``late`` gets all that it is due in one slot.
  *
  * Skipped time
- *	If the tail lies in the past, a backlog that begins now skips the time
- *	since then, which nobody has used. A member that was late meanwhile may
- *	claim it; otherwise light traffic of others would cost it rate. It may
- *	claim what was skipped since its last slot. All members together may
- *	claim no more than the horizon.
+ *	If the tail lies in the past when a backlog begins, the slot starts now
+ *	and the time between is *skipped*: nobody has used it. A member that was
+ *	late in that time may claim what was skipped since its last slot.
+ *	Without this, light traffic of others would cost it rate. All members
+ *	together may claim no more than the horizon.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
@@ -90,8 +90,8 @@
  *	The packet of a sparse flow need not wait for the turn of its member.
  *	It goes at once. Its bytes come out of the slot that the member waits
  *	for; if it has none, their time is added to the tail. All packets that
- *	go ahead may take RATE_GROUP_AHEAD bytes in as much time as is granted
- *	at that moment, but no more than a quarter of R. Packets longer than
+ *	go ahead together may take RATE_GROUP_AHEAD bytes in the time from now
+ *	to the tail, and no more than a quarter of R. Packets longer than
  *	RATE_GROUP_SMALL may take half of these bytes. A member with an excess
  *	of RATE_GROUP_OWED quanta may not go ahead.
  *
@@ -105,13 +105,16 @@
  * quantum more for a member that was exempted. With weights, all slots of a
  * round together are as long as without; while weights change, up to twice as
  * long. With ranks, R x RATE_GROUP_HOLD has to be added. The horizon only
- * counts if members were late, were allowed a burst, or gave back a slot. The
- * reason is that the tail, less what was skipped and not claimed, moves only by
- * what is paid for and by time that is lost.
+ * counts if members were late, were allowed a burst, or gave back a slot.
  *
  * As long as some member has a backlog, and is called at the times that it
- * asked for, the group sends no less than R x t, minus the same terms without
- * the horizon, and minus a slot for each backlog that is dropped.
+ * asked for, the group sends no less than::
+ *
+ *	R x t - 2 x RATE_GROUP_AHEAD - a full-size frame
+ *	- for each member: the longest slot + two packets
+ *	- a slot for each backlog that is dropped
+ *
+ * with the same longest slot, and the same more with weights and ranks.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
