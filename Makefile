@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock
+	module deb stock reported
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,8 +44,8 @@ deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
 	@$(LAB) setup iproute2
 	@$(LAB) module --deb
 
-demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [COMPARE=1: measure the other kernels again]
-	@$(LAB) demo $(call flags,COMPARE)
+demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [ALL=1: all of its rows; COMPARE=1: of the other kernels as well]
+	@$(LAB) demo $(call flags,ALL COMPARE)
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
 	@$(LAB) kunit
@@ -113,13 +113,17 @@ figures: build ## the evaluation in virtual time, beside rivals: tables, picture
 	@$(LAB) setup figures
 	@$(LAB) figures
 
+reported: build ## what users of cake_mq reported, with iperf3 and ping: the table in module/README.md
+	@$(LAB) setup reported
+	@$(LAB) reported
+
 stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1: 6.1, 6.12 and the newest backport]
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched && $(LAB) demo --all)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
 
 clean: ## remove build/ (the download cache stays)

@@ -33,8 +33,8 @@ from gates import (
     torture,
 )
 from guest import boot
-from load import scenarios
-from measure import demo
+from load import scenarios, table
+from measure import demo, reported
 from tree import common, setup, tree
 from tree.kernel import BROKEN
 from tree.mutate import mutated, read_list
@@ -336,19 +336,33 @@ class Documents(unittest.TestCase):
         A recorded figure must be the same, one that this machine measured again
         is on the same side of its bound, if it has one.
         """
-        results = scenarios.stored()
+        results = table.stored()
         lines = iter((RESULTS / "demo.md").read_text().splitlines())
-        for row in scenarios.ROWS:
+        for row in table.ROWS:
             self.assertIn(row.title, lines)
             for label, bound in zip(row.cells, row.bounds):
                 told = next(lines)
                 self.assertEqual(told[4:42].strip(), label)
-                for at, which in zip((42, 54), scenarios.COLUMNS):
+                for at, which in zip((42, 54), table.COLUMNS):
                     self.assertEqual(told[at:at + 12].strip(), row.text(label, results[which]))
                 if bound is not None:
                     value = float(told[66:78])
                     good = value >= bound if row.at_least else abs(value) <= bound
                     self.assertTrue(good, told)
+
+    def test_brief(self):
+        """What make demo runs by default is there."""
+        there = {*scenarios.CAKE_MQ, *scenarios.tcp_cases()} | {
+            f"{contender}: {name}" for contender, names in table.also_run().items()
+            for name in names}
+        self.assertEqual(table.BRIEF - there, set())
+
+    @unittest.skipUnless(reported.RESULTS.exists(), "make reported has not been recorded yet")
+    def test_reported(self):
+        """The guide has the table of make reported."""
+        lines = reported.table(json.loads(reported.RESULTS.read_text())["columns"])
+        self.assertTrue("\n".join(lines) in reported.GUIDE.read_text(),
+                        "put this into module/README.md:\n" + "\n".join(lines))
 
     def test_coverage(self):
         """results/tests.md has the table of coverage."""
@@ -396,7 +410,8 @@ class Documents(unittest.TestCase):
         for row in json.loads((RESULTS / "bench.json").read_text())["rows"]:
             self.assertRegex(text, rf"(?m)^{row['case']} .* {row['ratio']:.2f} ")
         for row in json.loads((RESULTS / "cost.json").read_text())["rows"]:
-            self.assertIn(f"| {row['base']:.0f} | {row['patched']:.0f} | {row['ratio']:.4f} |", text)
+            counts = f"| {row['base']:.0f} | {row['patched']:.0f} | {row['ratio']:.4f} |"
+            self.assertIn(counts, text)
         speeds = json.loads((RESULTS / "smp.json").read_text())["speeds"]
         for row in speeds:
             self.assertRegex(text, rf"(?m)^{row['case']} +{row['label']} .* {row['ratio']:.2f} ")
@@ -450,7 +465,7 @@ class Front(unittest.TestCase):
 
     def test_tables(self):
         """The rows of both tables."""
-        stored = scenarios.stored()
+        stored = table.stored()
         for start, name, key, unit in FRONT:
             for told, which in zip(self.figures(start)[1], ("base", "patched"), strict=True):
                 self.like(start, told, unit(stored[which][name][key]))

@@ -3,10 +3,10 @@
 
 For every patch, on the commits before it: it builds net/sched with W=1 and no
 warning, sparse and kernel-doc say nothing new about the files that it touches,
-checkpatch is clean, the form is netdev's. UML builds all of net/sched at each patch;
-x86_64, i386 and clang (allmodconfig, see lab/gates/check.config) the files that the series
-touch, and all of net/sched after the last code of a series. i386 is there for what
-only a link would show: 64-bit divisions by functions that the kernel does not have.
+checkpatch is clean, the form is netdev's. What is built at each patch is the files that
+the series touch, and after the last code of a series all of net/sched: by UML,
+and with allmodconfig (see lab/gates/check.config) by x86_64, i386 and clang. i386 is there for
+what only a link would show: 64-bit divisions by functions that the kernel does not have.
 """
 
 import functools
@@ -38,7 +38,7 @@ TREE = BUILD / "linux"
 WORK = BUILD / "check-linux"
 WORK_TC = BUILD / "check-iproute2"
 OUT = BUILD / "check-um"
-SPARSE = BUILD / "sparse" / "sparse"
+SPARSE = f"CHECK={BUILD}/sparse/sparse"
 ALLMOD = ROOT / "lab/gates/check.config"
 CLANG = "-19"  # as Debian suffixes the programs' names
 COMPILERS = {  # column: (architecture, more arguments of make)
@@ -104,10 +104,23 @@ def complaints(status: int, text: str) -> list[str]:
     return sorted(findings(text)) + ["does not build: " + text.strip()[-200:]] * bool(status)
 
 
-def compile_um() -> list[str]:
-    """Build net/sched with W=1 for UML; complaints."""
+def compile_um(objects: Sequence[str], known: set[str]) -> dict[str, list[str]]:
+    """Build objects with W=1 for UML and let sparse look at them; complaints of both.
+
+    known: what sparse said of the commits before; what it says now is added. One make does
+    both, as starting it takes longer than the rest. What is said is told apart by a second.
+    """
     configure(WORK, OUT, name="check-config")
-    return complaints(*make_um("W=1", "net/sched/"))
+    status, text = make_um("W=1", "C=1", SPARSE, *objects)
+    said = findings(text)
+    if not status and not said - known:
+        return {"um": [], "sparse": []}
+    for o in objects:
+        (OUT / o).unlink(missing_ok=True)
+    compiled = complaints(*make_um("W=1", *objects))
+    new = said - known - set(compiled)
+    known |= new
+    return {"um": compiled, "sparse": sorted(new)}
 
 
 def compile_allmod(column: str, targets: Sequence[str]) -> list[str]:
@@ -139,17 +152,19 @@ def targets(files: Sequence[str], whole: bool) -> list[str]:
     return ["net/sched/"] * whole + sorted(str(Path(f).with_suffix(".o")) for f in files)
 
 
-def compile_all(files: Sequence[str], whole: bool, fast: bool) -> dict[str, list[str]]:
-    """{column: complaints} of all compilers, two at a time."""
+def compile_all(files: Sequence[str], whole: bool, fast: bool,
+                known: set[str]) -> dict[str, list[str]]:
+    """{column: complaints} of all compilers, two at a time; known: as for compile_um()."""
     if not any(map(is_code, files)):
         return {}
-    jobs = {"um": compile_um}
+    objects, jobs = targets(files, whole), {}
     if not fast:
         for column in COMPILERS:
-            jobs[column] = functools.partial(compile_allmod, column, targets(files, whole))
+            jobs[column] = functools.partial(compile_allmod, column, objects)
     with ThreadPoolExecutor(2) as pool:
+        um = pool.submit(compile_um, objects, known)
         jobs = {column: pool.submit(job) for column, job in jobs.items()}
-    return {column: job.result() for column, job in jobs.items()}
+    return {**um.result(), **{column: job.result() for column, job in jobs.items()}}
 
 
 # -------------------------------------------------- looking at the source
@@ -158,15 +173,6 @@ def compile_all(files: Sequence[str], whole: bool, fast: bool) -> dict[str, list
 def touched(before: str, after: str) -> list[str]:
     """Files that commits of the kernel tree touch."""
     return git(TREE, "diff", "--name-only", before, after).split()
-
-
-def sparse(files: Sequence[str]) -> set[str]:
-    """What sparse says about some source files."""
-    objects = [str(Path(f).with_suffix(".o")) for f in files
-               if is_code(f) and f.endswith(".c") and (WORK / f).exists()]
-    for o in objects:
-        (OUT / o).unlink(missing_ok=True)
-    return findings(make_um("C=1", f"CHECK={SPARSE}", *objects)[1]) if objects else set()
 
 
 def kernel_doc(files: Sequence[str]) -> set[str]:
@@ -225,6 +231,14 @@ def api(patch: Path) -> list[str]:
     return said
 
 
+@functools.cache
+def sections(file: str, _maintainers: str) -> set[str]:
+    """The sections of MAINTAINERS that look after a file. _maintainers: a hash of that file."""
+    text = capture([WORK / "scripts/get_maintainer.pl", "--no-git", "--no-git-fallback",
+                    "--roles", "-f", file], WORK)[1]
+    return set(re.findall(r"\((?:maintainer|supporter|odd fixer):(.*)\)", text))
+
+
 def maintainers(files: Sequence[str], new: Sequence[str]) -> list[str]:
     """Files that no section of MAINTAINERS looks after; a new one needs its own.
 
@@ -235,10 +249,8 @@ def maintainers(files: Sequence[str], new: Sequence[str]) -> list[str]:
     for file in files:
         if file == "MAINTAINERS" or not (WORK / file).exists():
             continue
-        text = capture([WORK / "scripts/get_maintainer.pl", "--no-git", "--no-git-fallback",
-                        "--roles", "-f", file], WORK)[1]
-        sections = set(re.findall(r"\((?:maintainer|supporter|odd fixer):(.*)\)", text))
-        if not sections - {"THE REST"} - (FIELDS if file in new else set()):
+        known = sections(file, hash_files([WORK / "MAINTAINERS"]))
+        if not known - {"THE REST"} - (FIELDS if file in new else set()):
             said.append(f"{file} has no maintainer of its own; add it to MAINTAINERS")
     return said
 
@@ -272,6 +284,7 @@ def check_kernel(table: dict, fast: bool) -> None:
     configure(WORK, OUT, name="check-config")
     say("the base with W=1 (about 60 s cold)")
     status, text = make_um("W=1", "prepare", "net/sched/")
+    known = findings(make_um("W=1", "C=2", SPARSE, *targets([], whole=False))[1])
     for column in () if fast else COMPILERS:
         say(f"preparing {column} (about 40 s cold)")
         run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())
@@ -285,10 +298,10 @@ def check_kernel(table: dict, fast: bool) -> None:
             say(f"{patch.parent.name} {number} of {len(some)}")
             files = touched(f"{commit}~", commit)
             checkout(WORK, f"{commit}~")
-            before_sparse, before_doc = sparse(files), kernel_doc(files)
+            before_doc = kernel_doc(files)
             new = [f for f in files if not (WORK / f).exists()]
             checkout(WORK, commit)
-            built = compile_all(files, patch in code[-1:], fast)
+            built = compile_all(files, patch in code[-1:], fast, known)
             source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
             table[f"{patch.parent.name}/{patch.name}"] = {
                 "form": form(patch, series.prefix, number, len(some))
@@ -297,7 +310,6 @@ def check_kernel(table: dict, fast: bool) -> None:
                 "api": api(patch) if source else None,
                 "maint": maintainers(files, new),
                 "doc": sorted(kernel_doc(files) - before_doc) if source else None,
-                "sparse": sorted(sparse(files) - before_sparse) if source else None,
                 **built}
 
 

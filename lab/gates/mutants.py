@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
-from load.scenarios import ROWS, Row, derive
+from load.scenarios import derive
+from load.table import ROWS, Row
 from tree.common import (
     BUILD,
     JOBS,

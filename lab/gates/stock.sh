@@ -22,6 +22,7 @@ stat() { # NAME: statistics and their time
 mount -t proc proc /proc; mount -t sysfs sys /sys
 mount -t tmpfs tmp /tmp; mount -t tmpfs run /run
 echo "KERNEL $(uname -r)"
+modprobe virtio_net 2> /dev/null && ip link set eth0 name nic0 2> /dev/null
 
 # ---- the package's module is the one that is loaded
 check "the package has built its module" test -e "$(modinfo -n sch_cake)"
@@ -88,6 +89,25 @@ check "the last one" cake-tc qdisc replace dev $DEV root handle 1: cake_mq bandw
 	besteffort flows egress nonat raw no-ack-filter memlimit 4mb
 window "after 500 changes"
 pkill iperf3
+
+# ---- a network card: virtio-net with four queues, two of which are busy; nobody answers
+if [ -e /sys/class/net/nic0 ]; then
+	DEV=nic0
+	ip addr add 10.1.0.1/24 dev $DEV; ip link set $DEV up
+	ip neigh add 10.1.0.2 lladdr 02:00:00:00:00:02 dev $DEV
+	tc qdisc add dev $DEV clsact
+	check "virtio-net: cake_mq" cake-tc qdisc replace dev $DEV root cake_mq bandwidth 20mbit
+	for queue in 1 2; do
+		tc filter add dev $DEV egress protocol ip u32 match ip dport $((5200 + queue)) 0xffff \
+			action skbedit queue_mapping $queue
+		perl -MIO::Socket -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0])
+			or die; send($s, "x" x 1400, 0) while 1' 10.1.0.2:$((5200 + queue)) &
+	done
+	window "virtio-net: two queues of 20 Mbit"
+	pkill perl
+	tc qdisc del dev $DEV clsact; tc qdisc del dev $DEV root
+	DEV=eth0
+fi
 
 # ---- what needs the patched kernel says so
 ip link add d0 numtxqueues 4 type dummy; ip link set d0 up

@@ -10,7 +10,7 @@ not depend on the host.
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tree.common import BUILD, CACHE, need_disk, run
@@ -18,11 +18,15 @@ from tree.setup import archive, packages
 
 SYSTEMS = {"trixie": ("trixie", "trixie-backports"), "bookworm": ("bookworm",)}
 INCLUDE = ("dkms,kmod,iproute2,iperf3,iputils-ping,procps,gcc,make,libc6-dev,initramfs-tools,"
-           "udev,libmnl0,zstd,sysvinit-utils")
+           "udev,libmnl0,zstd,sysvinit-utils,systemd,systemd-sysv,ifupdown,ethtool")
 KERNEL = "linux-image-cloud-amd64 linux-headers-cloud-amd64"
 HOST = {"debootstrap": "debootstrap", "qemu-system-x86": "qemu-system-x86_64",
         "e2fsprogs": "mke2fs"}
 PATIENCE = 900  # s of the host that a guest may take
+QUEUES = 4  # of its network card
+TUN = Path("/dev/net/tun")
+# What QEMU needs for a card with several queues; in a network namespace of its own
+TAP = ("ip tuntap add lab0 mode tap multi_queue && ip link set lab0 up && exec \"$@\"")
 
 
 # ------------------------------------------------------------------ systems
@@ -30,7 +34,8 @@ PATIENCE = 900  # s of the host that a guest may take
 def system(name: str) -> Path:
     """The folder of a Debian release with its kernels, made if need be."""
     where = CACHE / "stock" / name
-    if (where / ".made").exists():
+    made = where / ".made"
+    if made.exists() and made.read_text() == INCLUDE:
         return where
     need_disk(3, CACHE)
     packages(HOST)
@@ -46,7 +51,7 @@ def system(name: str) -> Path:
                    "apt-get update", f"{apt} -t {suite} install {KERNEL}"]
     script += ["apt-get clean", "rm -rf /var/lib/apt/lists/*"]
     inside(where, "; ".join(script), f"stock-{name}-kernels", "installing its kernels", 90)
-    (where / ".made").touch()
+    made.write_text(INCLUDE)
     return where
 
 
@@ -74,10 +79,12 @@ def layer(lower: Path, name: str) -> Iterator[Path]:
         run(["umount", merged], f"stock-{name}-layer")
 
 
-def disk(name: str, debs: Sequence[Path], files: dict[str, str]) -> tuple[Path, list[str]]:
+def disk(name: str, debs: Sequence[Path], files: dict[str, str],
+         prepare: Callable[[Path], None]) -> tuple[Path, list[str]]:
     """A disk with a system that has the packages; its path, and the kernels on it.
 
-    debs: the packages. files: what more is in the top folder: {name: text}.
+    debs: the packages. files: what more is in the top folder: {name: text}. prepare: called
+    with that folder at the end.
     """
     image = BUILD / "stock" / f"{name}.img"
     with layer(system(name), name) as root:
@@ -91,6 +98,7 @@ def disk(name: str, debs: Sequence[Path], files: dict[str, str]) -> tuple[Path, 
         build = "".join(f" && dkms autoinstall -k {kernel}" for kernel in kernels)
         inside(root, f"dpkg -i /*.deb {build}", f"stock-{name}-packages",
                "installing the packages", 30 * len(kernels))
+        prepare(root)
         image.unlink(missing_ok=True)
         run(["mke2fs", "-q", "-t", "ext4", "-d", root, image, "3G"], f"stock-{name}-disk",
             "making a disk", 15)
@@ -102,20 +110,30 @@ def disk(name: str, debs: Sequence[Path], files: dict[str, str]) -> tuple[Path, 
 
 # -------------------------------------------------------------------- guest
 
-def boot(image: Path, kernel: str, script: str) -> str:
+def has_card() -> bool:
+    """Whether boot() gives a guest a virtio-net, eth0, of QUEUES queues."""
+    return TUN.exists()
+
+
+def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
     """What a kernel of a disk prints that runs a script of it in place of init.
 
-    Instructions are counted: 2 ns each, whatever the host does.
+    Instructions are counted: 2 ns each, whatever the host does. systemd: that is init, and
+    the disk has to have a unit that runs the script.
     """
     folder = BUILD / "stock"
+    init = "systemd.show_status=0 net.ifnames=0" if systemd else f"init=/bin/sh -- /{script}"
     # cmpxchg16b ends in a double fault if instructions are counted (QEMU 7.2)
     args = ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=1,sleep=off",
             "-cpu", "qemu64,-cx16", "-m", "768M", "-nodefaults", "-no-reboot",
             "-display", "none", "-serial", "stdio",
             "-kernel", folder / f"vmlinuz-{kernel}", "-initrd", folder / f"initrd.img-{kernel}",
             "-drive", f"file={image},if=virtio,format=raw,snapshot=on",
-            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet init=/bin/sh "
-            f"-- /{script}"]
+            "-append", f"root=/dev/vda rw console=ttyS0 panic=-1 quiet {init}"]
+    if has_card():
+        args = ["unshare", "--net", "sh", "-c", TAP, "sh", *args, "-smp", str(QUEUES),
+                "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no",
+                "-device", f"virtio-net-pci,netdev=net0,mq=on,vectors={2 * QUEUES + 2}"]
     log = folder / f"{kernel}-{script}.log"
     with open(log, "w") as out:
         try:

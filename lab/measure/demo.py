@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make demo: the table of lab/load/scenarios.py, the series beside the unpatched kernel.
+"""make demo: the table of lab/load/table.py, the series beside the unpatched kernel.
 
---compare measures the other kernels again, too. What is here is --quick, for make smoke:
-pktgen saturates two TX queues of the patched kernel, for root cake, mq with unshared
-cakes, mq with shared cakes and cake_mq.
+--all measures all of its rows, not only those that say most; --compare also those of the
+other kernels. --quick, for make smoke: pktgen saturates two TX queues of the patched kernel,
+for root cake, mq with unshared cakes, mq with shared cakes and cake_mq.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from guest.boot import Guest, boot_script
 from load import scenarios
+from load.table import BRIEF, COLUMNS, ROWS, also_run, also_table, store, stored, table
 from load.traffic import FRAME, Device, contender_lines, tc
-from tree.common import Die, command_line
+from tree import kernel
+from tree.common import Die, command_line, record_time, say
 
 CONTENDERS = ("cake", "mq + cake", "mq + cake shared", "cake_mq")
 EXACT = ("mq + cake shared", "cake_mq")  # must keep the rate within BOUND
@@ -105,13 +108,70 @@ def quick() -> None:
                 f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
 
 
+def compare() -> dict:
+    """Measure the unpatched kernel and the one without a rate group; stored() with that."""
+    results = stored()
+    for which in COLUMNS[:2]:
+        kernel.build(which)
+        say(f"the scenarios on kernel '{which}' (about 4 min)")
+        results[which] = scenarios.measure(which, also=also_run(), slow=True)
+        store(results)
+    say("all scenarios with all that share a rate (about 8 min)")
+    figures = scenarios.measure("patched", also=also_run(everything=True), slow=True)
+    results["everything"] = figures
+    results["patched"].update({name: row for name, row in figures.items()
+                               if scenarios.is_slow(name)})
+    store(results)
+    lines, wrong = also_table(figures)
+    print("\n".join(["", *lines]))
+    if wrong:
+        raise Die(f"{len(wrong)} figures are out of their bounds: " + "; ".join(wrong))
+    return results
+
+
+def judge(results: dict, only: Container[str] | None) -> None:
+    """Measure the patched kernel, print the table, judge it.
+
+    results: of the other kernels. only: the scenarios that are run, if not all.
+    """
+    seconds = 60 if only else 250
+    say(f"loads that hurt, in virtual time on real kernel code (about {seconds} s)")
+    done = []
+
+    def progress(_name, _row, _seconds):
+        done.append(1)
+        if sys.stdout.isatty():
+            print(f"\r{len(done)} loads", end="", flush=True)
+
+    figures = scenarios.measure("patched", on_row=progress, also=also_run(), only=only)
+    results["patched"] = {**results.get("patched", {}), **figures}
+    store(results)
+    print("\n".join(["", *table(results, only)]))
+    judged = [(row, label, bound) for row in ROWS
+              for label, bound in zip(row.cells, row.bounds)
+              if bound is not None and (only is None or row.cells[label][0] in only)]
+    wrong = [f"{row.title}, {label}: {row.text(label, results['patched'])}, bound {bound:g}"
+             for row, label, bound in judged
+             if not row.good(label, bound, results["patched"])]
+    for line in wrong:
+        print("FAIL " + line)
+    print(f"{len(judged) - len(wrong)} passed, {len(wrong)} failed")
+    if wrong:
+        raise Die(f"{len(wrong)} figures are out of their bounds, the first: {wrong[0]}")
+
+
 def main(argv: Sequence[str]) -> None:
     """Measure what is asked for, print and judge it."""
     parser = command_line("demo", __doc__, record=True)
     parser.add_argument("--quick", action="store_true", help="two queues, a minute")
-    parser.add_argument("--compare", action="store_true", help="measure the other kernels again")
+    parser.add_argument("--all", action="store_true", help="all rows of the table")
+    parser.add_argument("--compare", action="store_true",
+                        help="all rows, and measure the other kernels again")
     args = parser.parse_args(argv)
     if args.quick:
         quick()
-        return
-    scenarios.main(scenarios.compare() if args.compare else scenarios.stored())
+    elif args.all or args.compare:
+        judge(compare() if args.compare else stored(), None)
+    else:
+        judge(stored(), BRIEF)
+        record_time("demo")

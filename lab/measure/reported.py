@@ -36,7 +36,7 @@ SETTLE = 1  # s that iperf3 leaves out
 
 def flows(queue: int, count: int = 1, tos: int = 0, down: bool = False, spread: bool = False,
           bps: float = 0) -> dict:
-    """An iperf3 of so many TCP flows on a TX queue, or spread over all from there on.
+    """So many TCP flows of iperf3 on a TX queue, or spread over all queues from there on.
 
     down: towards the client, so that only ACKs go through the shaper. bps: what each flow
     is limited to by iperf3, 0: nothing.
@@ -49,10 +49,9 @@ def flows(queue: int, count: int = 1, tos: int = 0, down: bool = False, spread: 
 class Case:
     """One report: what it says, where, and the load that comes close to it.
 
-    said: its figures. rate, down: bit/s of the shaper, and of the way back (0: no limit).
-    groups: {name: flows()}. ping: (queue, TOS byte), or nothing. show: what the table says:
-    a group's rate ("upload", in Mbit/s), "all", or "ping" (the longest, ms). verdict: what
-    the series does about it.
+    said: its figures. rate: bit/s of the shaper. groups: {name: flows()}. ping: (queue, TOS
+    byte), or nothing. show: what the table says: the rate of a group, Mbit/s, or "ping", the
+    longest, ms. verdict: what the series does about it.
     """
 
     title: str
@@ -65,7 +64,6 @@ class Case:
     queues: int = 4
     options: str = ""
     rtt_us: int = 20_000
-    down: float = 0
     ping: Sequence[int] = ()
     segments: bool = False
     seconds: int = 5
@@ -76,8 +74,8 @@ CASES = {
     "acks": Case(
         "upload of 6 Mbit beside a download", "https://github.com/huydoan94/cake-adapt",
         "cake 7.3, cake_mq 3.3 Mbit/s", "mended", 6e6,
-        {"upload": flows(0), "download": flows(1, down=True)}, ("upload", "download"),
-        down=40e6, seconds=20),
+        {"upload": flows(0), "download": flows(1, down=True, bps=36e6)}, ("upload", "download"),
+        seconds=20),
     "priority": Case(
         "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit", SEGALMEN,
         "cake 550, cake_mq 135 Mbit/s", "mended", 2350e6,
@@ -98,7 +96,7 @@ CASES = {
     "one queue": Case(
         "all traffic in one of 4 queues, 900 Mbit",
         "https://github.com/tohojo/sqm-scripts/pull/184",
-        "nothing gained, and not seen at once", "same as cake; `active queues: 1` shows it",
+        "nothing gained, and not seen at once", "as `cake` does; `active queues: 1` shows it",
         900e6, {"all": flows(0, 4)}, ("all", "ping"), ping=(0, 0), rtt_us=5_000),
 }
 
@@ -136,12 +134,9 @@ def received(job: subprocess.Popen) -> float:
 
 
 def measure(case: dict, qdisc: str) -> dict:
-    """Run a case below a qdisc: bit/s of each group, ms of the ping, what tc says."""
+    """Run a case below a qdisc: bit/s of each group, ms that the ping had to wait at most."""
     names, server = build_bed(case["queues"], 0, case["rtt_us"])
     shape(qdisc, case["queues"], case["rate"], case["options"])
-    if case["down"]:
-        tc(f"-n s qdisc replace dev s0 root netem delay {case['rtt_us']}us "
-           f"rate {case['down']:.0f}bit limit 1000")
     if case["segments"]:
         for where, dev in (("c", "c0"), ("r", "r0"), ("r", "r1"), ("s", "s0")):
             command("ip", "netns", "exec", where, "ethtool", "-K", dev, "tso", "on", "gso",
@@ -161,8 +156,6 @@ def measure(case: dict, qdisc: str) -> dict:
         found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", pinging.communicate()[0])
         shortest, _, longest = map(float, found.groups())
         row["ping"] = longest - shortest
-    shown = tc("-n r -s qdisc show dev r1")
-    row["active"] = re.findall(r"active queues: +(\d+)", shown)[-1:]
     for name in names:
         command("ip", "netns", "del", name)
     return row

@@ -58,6 +58,7 @@ MORE = {  # step: what single targets need, and nothing else
     "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
                 "clang-19": "clang-19"},
     "qemu": {"qemu-system-x86": "qemu-system-x86_64"},
+    "reported": {"iperf3": "iperf3"},
 }
 
 
