@@ -104,23 +104,25 @@ def complaints(status: int, text: str) -> list[str]:
     return sorted(findings(text)) + ["does not build: " + text.strip()[-200:]] * bool(status)
 
 
-def compile_um(objects: Sequence[str], known: set[str]) -> dict[str, list[str]]:
+def compile_um(objects: Sequence[str], whole: bool, known: set[str]) -> dict[str, list[str]]:
     """Build objects with W=1 for UML and let sparse look at them; complaints of both.
 
-    known: what sparse said of the commits before; what it says now is added. One make does
-    both, as starting it takes longer than the rest. What is said is told apart by a second.
+    whole: then also all of net/sched. known: what sparse said of the commits before; what it
+    says now is added. One make does both, as starting it takes longer than the rest. What is
+    said is told apart by a second.
     """
     configure(WORK, OUT, name="check-config")
     status, text = make_um("W=1", "C=1", SPARSE, *objects)
-    said = findings(text)
-    if not status and not said - known:
-        return {"um": [], "sparse": []}
-    for o in objects:
-        (OUT / o).unlink(missing_ok=True)
-    compiled = complaints(*make_um("W=1", *objects))
-    new = said - known - set(compiled)
-    known |= new
-    return {"um": compiled, "sparse": sorted(new)}
+    said, compiled = findings(text) - known, []
+    if status or said:
+        for o in objects:
+            (OUT / o).unlink(missing_ok=True)
+        compiled = complaints(*make_um("W=1", *objects))
+        said -= set(compiled)
+        known |= said
+    if whole:
+        compiled += complaints(*make_um("W=1", "net/sched/"))
+    return {"um": compiled, "sparse": sorted(said)}
 
 
 def compile_allmod(column: str, targets: Sequence[str]) -> list[str]:
@@ -145,8 +147,8 @@ def is_code(path: str) -> bool:
         path.endswith((".c", ".h", "Kconfig", "Makefile"))
 
 
-def targets(files: Sequence[str], whole: bool) -> list[str]:
-    """What to build after a patch that touches files, for allmodconfig."""
+def targets(files: Sequence[str], whole: bool = False) -> list[str]:
+    """What to build after a patch that touches files; whole: with all of net/sched."""
     files = {f for f in {*files, *touched("base", "HEAD")} if is_code(f) and f.endswith(".c")
              and (WORK / f).exists() and not (whole and f.startswith("net/sched/"))}
     return ["net/sched/"] * whole + sorted(str(Path(f).with_suffix(".o")) for f in files)
@@ -157,12 +159,12 @@ def compile_all(files: Sequence[str], whole: bool, fast: bool,
     """{column: complaints} of all compilers, two at a time; known: as for compile_um()."""
     if not any(map(is_code, files)):
         return {}
-    objects, jobs = targets(files, whole), {}
+    jobs = {}
     if not fast:
         for column in COMPILERS:
-            jobs[column] = functools.partial(compile_allmod, column, objects)
+            jobs[column] = functools.partial(compile_allmod, column, targets(files, whole))
     with ThreadPoolExecutor(2) as pool:
-        um = pool.submit(compile_um, objects, known)
+        um = pool.submit(compile_um, targets(files), whole, known)
         jobs = {column: pool.submit(job) for column, job in jobs.items()}
     return {**um.result(), **{column: job.result() for column, job in jobs.items()}}
 
@@ -284,7 +286,7 @@ def check_kernel(table: dict, fast: bool) -> None:
     configure(WORK, OUT, name="check-config")
     say("the base with W=1 (about 60 s cold)")
     status, text = make_um("W=1", "prepare", "net/sched/")
-    known = findings(make_um("W=1", "C=2", SPARSE, *targets([], whole=False))[1])
+    known = findings(make_um("W=1", "C=2", SPARSE, *targets([]))[1])
     for column in () if fast else COMPILERS:
         say(f"preparing {column} (about 40 s cold)")
         run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())

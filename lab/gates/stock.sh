@@ -45,8 +45,8 @@ send() { # QUEUE MBIT [OPTION...]: in the background
 	iperf3 -c 10.0.0.2 -p $((5200 + queue)) -t 20 -b "${rate}M" "$@" \
 		> "/tmp/client$queue" 2>&1 &
 }
-window() { # NAME: two readings, 1 s apart, after 0.5 s
-	sleep 0.5; stat "$1 begin"; sleep 1; stat "$1 end"
+window() { # NAME: two readings, 1 s apart, after 1 s
+	sleep 1; stat "$1 begin"; sleep 1; stat "$1 end"
 }
 serve() { for queue in 0 1 2 3; do ip netns exec peer iperf3 -s -D -p $((5200 + queue)); done; }
 quiet() { pkill iperf3; sleep 0.2; serve; sleep 0.2; }
@@ -56,6 +56,7 @@ check "cake_mq" cake-tc qdisc replace dev $DEV root handle 1: cake_mq bandwidth 
 check "which loads the module of the package" loaded
 check "four cakes" sh -c "test \$(cake-tc qdisc show dev $DEV | grep -c 'qdisc cake ') = 4"
 for queue in 0 1 2 3; do send $queue 10 -u; done
+sleep 3 # iperf3 comes from the disk now
 window "four queues, 40 of 20 Mbit"
 check "in use: not unloaded" refused "in use" rmmod sch_cake
 quiet
@@ -103,6 +104,7 @@ if [ -e /sys/class/net/nic0 ]; then
 		perl -MIO::Socket -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0])
 			or die; send($s, "x" x 1400, 0) while 1' 10.1.0.2:$((5200 + queue)) &
 	done
+	sleep 3
 	window "virtio-net: two queues of 20 Mbit"
 	pkill perl
 	tc qdisc del dev $DEV clsact; tc qdisc del dev $DEV root

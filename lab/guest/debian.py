@@ -122,14 +122,15 @@ def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
     the disk has to have a unit that runs the script.
     """
     folder = BUILD / "stock"
-    init = "systemd.show_status=0 net.ifnames=0" if systemd else f"init=/bin/sh -- /{script}"
+    init = "systemd.show_status=0" if systemd else f"init=/bin/sh -- /{script}"
     # cmpxchg16b ends in a double fault if instructions are counted (QEMU 7.2)
     args = ["qemu-system-x86_64", "-accel", "tcg", "-icount", "shift=1,sleep=off",
             "-cpu", "qemu64,-cx16", "-m", "768M", "-nodefaults", "-no-reboot",
             "-display", "none", "-serial", "stdio",
             "-kernel", folder / f"vmlinuz-{kernel}", "-initrd", folder / f"initrd.img-{kernel}",
             "-drive", f"file={image},if=virtio,format=raw,snapshot=on",
-            "-append", f"root=/dev/vda rw console=ttyS0 panic=-1 quiet {init}"]
+            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet "
+            f"net.ifnames=0 {init}"]
     if has_card():
         args = ["unshare", "--net", "sh", "-c", TAP, "sh", *args, "-smp", str(QUEUES),
                 "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no",
