@@ -94,6 +94,7 @@ pkill iperf3
 # ---- a network card: virtio-net with four queues, two of which are busy; nobody answers
 if [ -e /sys/class/net/nic0 ]; then
 	DEV=nic0
+	check "virtio-net: four queues" ethtool -L $DEV combined 4
 	ip addr add 10.1.0.1/24 dev $DEV; ip link set $DEV up
 	ip neigh add 10.1.0.2 lladdr 02:00:00:00:00:02 dev $DEV
 	tc qdisc add dev $DEV clsact
