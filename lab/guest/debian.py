@@ -26,7 +26,7 @@ PATIENCE = 900  # s of the host that a guest may take
 QUEUES = 4  # of its network card
 TUN = Path("/dev/net/tun")
 # What QEMU needs for a card with several queues; in a network namespace of its own
-TAP = ("ip tuntap add lab0 mode tap multi_queue && ip link set lab0 up && exec \"$@\"")
+TAP = 'ip tuntap add lab0 mode tap multi_queue && ip link set lab0 up && exec "$@"'
 
 
 # ------------------------------------------------------------------ systems

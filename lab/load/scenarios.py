@@ -886,6 +886,7 @@ PRIORITY = {  # scenario: (label, what of tcp.priority() it changes)
     "ef-3": ("EF, diffserv3", {"options": "diffserv3", "tos": EF}),
 }
 
+
 def tcp_cases(slow: bool = False) -> dict[str, dict]:
     """{name: case of lab/load/tcp.py}; of "lone" there are several starts.
 
@@ -942,7 +943,7 @@ def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
 
     def wanted(name):
         return (not patterns or any(p in name for p in patterns)) and (
-            only is None or name in only or name.split()[0] == "lone" and "lone" in only)
+            only is None or name in only)
 
     def keep(name, row):
         results[name] = row

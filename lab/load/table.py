@@ -51,6 +51,11 @@ class Row:
             return "-"
         return self.form.format(value)
 
+    def cells_of(self, only: Container[str] | None = None) -> list[tuple[str, float | None]]:
+        """(label, bound) of the cells; only: of these scenarios."""
+        return [(label, bound) for label, bound in zip(self.cells, self.bounds)
+                if only is None or self.cells[label][0] in only]
+
     def good(self, label: str, bound: float | None, figures: dict, contender: str = "") -> bool:
         """Is a cell within its bound?"""
         value = self.value(label, figures, contender)
@@ -407,8 +412,7 @@ def table(results: dict, only: Container[str] | None = None) -> list[str]:
     """The rows as lines of text; results: {kernel: figures}; only: of these scenarios."""
     lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'all':>12}{'bound':>12}"]
     for row in ROWS:
-        cells = [(label, bound) for label, bound in zip(row.cells, row.bounds)
-                 if only is None or row.cells[label][0] in only]
+        cells = row.cells_of(only)
         lines += [row.title] * bool(cells)
         for label, bound in cells:
             told = "" if bound is None else f"{'>= ' if row.at_least else ''}{bound:g}"
@@ -430,7 +434,7 @@ def also_table(figures: dict) -> tuple[list[str], list[str]]:
         for label in there:
             lines.append(f"    {label:<38}{row.text(label, figures):>12}" + "".join(
                 f"{row.text(label, figures, f'{c}: '):>{wide}}" for c in ALSO))
-        for label, own in zip(row.cells, row.bounds):
+        for label, own in row.cells_of():
             for c in ALSO:
                 bound = own
                 if "tbf" in c and own is not None:  # promised the rate, and no more

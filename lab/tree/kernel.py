@@ -55,8 +55,7 @@ KERNELS = {  # name: tree, output folder, fragments of the configuration, archit
     "smp-base": Kernel("linux-base", "um-smp-base", SMP),
     "sweep-patched": Kernel("linux", "um-sweep", BENCH),
     "sweep-base": Kernel("linux-base", "um-sweep-base", BENCH),
-    "kasan": Kernel("linux", "x86-kasan",
-                    (*X86, LAB / "debug.config", LAB / "kasan.config"), "x86_64"),
+    "kasan": Kernel("linux", "um-kasan", (*DEBUG, LAB / "kasan.config")),
     "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
     "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
 }
@@ -117,7 +116,7 @@ def flags(which: str, source: Path) -> list[str]:
                       "lab/tree/sweep.h")
         of["sch_cake"] += f"-DSYNC_LINE={where[0]} {include}sweep.h"
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
-    if KERNELS[which].fragments == DEBUG:
+    if LAB / "debug.config" in KERNELS[which].fragments:
         args += MEMORY
     return args + (GCOV if which == "coverage" else [])
 
