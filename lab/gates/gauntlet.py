@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """make gauntlet: the series on four CPUs, in kernels that look for mistakes.
 
-Two x86_64 kernels in QEMU: kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak and
-failslab; kcsan has KCSAN, strict. Each does
+kasan is User-Mode Linux with KASAN, lockdep, DEBUG_OBJECTS, kmemleak and failslab, whose
+CPUs are threads of the host; kcsan, in QEMU, is x86_64 with KCSAN, strict. Each does
 
     KUnit       both suites
     tdc         the base's suites for what the series change, theirs, and the lab's
@@ -17,7 +17,7 @@ nor under a lock. Other races are in code that the series leaves alone; their pa
 functions go to gauntlet.json, beside whether the unpatched kernel showed the same in
 a crowd of its own (gauntlet-base.json, which --base measures).
 
-All of it takes some two hours. A job that ran with the usual --ops and --rounds replaces its
+All of it takes about an hour. A job that ran with the usual --ops and --rounds replaces its
 row in gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
@@ -387,7 +387,7 @@ def store(row: dict) -> None:
     """Replace a row of gauntlet.json, which are in the order of the jobs."""
     rows = {**stored(), (row["kernel"], row["job"]): row}
     result_file(RESULTS).write_text(json.dumps(
-        {"what": "kernels that look for mistakes, on four CPUs in QEMU; races: in lines of "
+        {"what": "kernels that look for mistakes, on four CPUs; races: in lines of "
          "the series, elsewhere: pairs of functions, times",
          "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
                   if (which, job) in rows]}, indent=1) + "\n")

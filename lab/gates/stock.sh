@@ -15,6 +15,10 @@ refused() { # WORDS COMMAND...: must fail and say so
 	cat /tmp/said; grep -q "$words" /tmp/said
 }
 loaded() { test "$(cat /sys/module/sch_cake/version)" = "$(modinfo -F version sch_cake)"; }
+to_queue() { # QUEUE: where $DEV sends what is for its port
+	tc filter add dev $DEV egress protocol ip u32 match ip dport $((5200 + $1)) 0xffff \
+		action skbedit queue_mapping "$1"
+}
 stat() { # NAME: statistics and their time
 	json=$(cake-tc -s -j qdisc show dev $DEV | tr -d '\n')
 	echo "STAT $1 $(date +%s%N) $json"
@@ -34,10 +38,7 @@ ip link add $DEV numtxqueues 4 numrxqueues 4 type veth peer name v1 netns peer
 ip addr add 10.0.0.1/24 dev $DEV; ip -n peer addr add 10.0.0.2/24 dev v1
 ip link set $DEV up; ip -n peer link set v1 up; ip -n peer link set lo up
 tc qdisc add dev $DEV clsact
-for queue in 0 1 2 3; do
-	tc filter add dev $DEV egress protocol ip u32 match ip dport $((5200 + queue)) 0xffff \
-		action skbedit queue_mapping $queue
-done
+for queue in 0 1 2 3; do to_queue $queue; done
 ping -q -c 1 10.0.0.2 > /dev/null
 
 send() { # QUEUE MBIT [OPTION...]: in the background
@@ -100,8 +101,7 @@ if [ -e /sys/class/net/nic0 ]; then
 	tc qdisc add dev $DEV clsact
 	check "virtio-net: cake_mq" cake-tc qdisc replace dev $DEV root cake_mq bandwidth 20mbit
 	for queue in 1 2; do
-		tc filter add dev $DEV egress protocol ip u32 match ip dport $((5200 + queue)) 0xffff \
-			action skbedit queue_mapping $queue
+		to_queue $queue
 		perl -MIO::Socket -e '$s = IO::Socket::INET->new(Proto => "udp", PeerAddr => $ARGV[0])
 			or die; send($s, "x" x 1400, 0) while 1' 10.1.0.2:$((5200 + queue)) &
 	done

@@ -8,6 +8,7 @@ not depend on the host.
 """
 
 import contextlib
+import functools
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +25,10 @@ HOST = {"debootstrap": "debootstrap", "qemu-system-x86": "qemu-system-x86_64",
         "e2fsprogs": "mke2fs"}
 PATIENCE = 900  # s of the host that a guest may take
 QUEUES = 4  # of its network card
-TUN = Path("/dev/net/tun")
-# What QEMU needs for a card with several queues; in a network namespace of its own
-TAP = 'ip tuntap add lab0 mode tap multi_queue && ip link set lab0 up && exec "$@"'
+# Runs the words after it with what QEMU needs for a card with several queues, in a network
+# namespace of its own
+CARD = ("unshare", "--net", "sh", "-c",
+        'ip tuntap add lab0 mode tap multi_queue && ip link set lab0 up && exec "$@"', "sh")
 
 
 # ------------------------------------------------------------------ systems
@@ -110,9 +112,10 @@ def disk(name: str, debs: Sequence[Path], files: dict[str, str],
 
 # -------------------------------------------------------------------- guest
 
+@functools.cache
 def has_card() -> bool:
     """Whether boot() gives a guest a virtio-net, eth0, of QUEUES queues."""
-    return TUN.exists()
+    return not subprocess.run([*CARD, "true"], capture_output=True, check=False).returncode
 
 
 def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
@@ -132,7 +135,7 @@ def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
             "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet "
             f"net.ifnames=0 {init}"]
     if has_card():
-        args = ["unshare", "--net", "sh", "-c", TAP, "sh", *args,
+        args = [*CARD, *args,
                 "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no",
                 "-device", f"virtio-net-pci,netdev=net0,mq=on,vectors={2 * QUEUES + 2}"]
         # So many queues are in use at once; several CPUs make times less exact

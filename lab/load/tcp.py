@@ -222,8 +222,13 @@ def equality(groups: list[dict]) -> dict:
 
 # ------------------------------------------------- guest: the bed, one case
 
-def build_bed(queues: int, next_hop_bps: float, rtt_us: int) -> tuple[list[str], str]:
-    """Make the namespaces and links; return the names and the server's address."""
+def build_bed(queues: int, next_hop_bps: float, rtt_us: int,
+              segments: bool = False) -> tuple[list[str], str]:
+    """Make the namespaces and links; return the names and the server's address.
+
+    segments: leave it to the links to divide what TCP sends into frames.
+    """
+    offload = "on" if segments else "off"
     names = ["c", "r", "h", "s"] if next_hop_bps else ["c", "r", "s"]
     for name in names:
         command("ip", "netns", "add", name)
@@ -254,7 +259,8 @@ echo 1 >ip_forward
 echo 1 >tcp_no_metrics_save
 echo 4096 131072 33554432 >tcp_rmem
 echo 4096 65536 33554432 >tcp_wmem
-for dev in {devices}; do ethtool -K $dev tso off gso off gro off; done""")
+for dev in {devices}; do ethtool -K $dev tso {offload} gso {offload} gro {offload}
+done""")
     for host in range(1, HOSTS + 1):
         command("ip", "-n", "c", "addr", "add", f"10.0.1.{host + 10}/24", "dev", "c0")
     tc(f"-n s qdisc replace dev s0 root netem delay {rtt_us}us limit 1000000")

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from guest.boot import boot_script
-from load.tcp import CLIENT, build_bed, shape
+from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
 from tree.common import ROOT, command_line, result_file, say
@@ -110,15 +110,19 @@ def serve(server: str, port: int) -> None:
 
 
 def client(server: str, number: int, group: dict, seconds: int, step: int) -> list:
-    """Start the clients of a group: one iperf3 per flow, as each needs its own source port."""
+    """Start the clients of a group: one iperf3 per flow, as each needs its own source port.
+
+    step: between two source ports of the same queue.
+    """
     started = []
     for i in range(group["count"]):
         queue = group["queue"] + (i if group["spread"] else 0)
         port = 5201 + 64 * number + i
+        first = PORT + 2048 * number + step * (i + 1)
         serve(server, port)
         words = ["ip", "netns", "exec", "c", "iperf3", "-c", server, "-B", CLIENT, "-p", str(port),
-                 "--cport", str(PORT + 2048 * number + step * (i + 1) + queue % step), "-J",
-                 "-t", str(seconds), "-O", str(SETTLE), "-S", str(group["tos"])]
+                 "--cport", str(first + queue % step), "-J", "-t", str(seconds),
+                 "-O", str(SETTLE), "-S", str(group["tos"])]
         words += ["-R"] if group["down"] else []
         words += ["-b", f"{group['bps']:.0f}"] if group["bps"] else []
         started.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
@@ -135,12 +139,8 @@ def received(job: subprocess.Popen) -> float:
 
 def measure(case: dict, qdisc: str) -> dict:
     """Run a case below a qdisc: bit/s of each group, ms that the ping had to wait at most."""
-    names, server = build_bed(case["queues"], 0, case["rtt_us"])
+    names, server = build_bed(case["queues"], 0, case["rtt_us"], case["segments"])
     shape(qdisc, case["queues"], case["rate"], case["options"])
-    if case["segments"]:
-        for where, dev in (("c", "c0"), ("r", "r0"), ("r", "r1"), ("s", "s0")):
-            command("ip", "netns", "exec", where, "ethtool", "-K", dev, "tso", "on", "gso",
-                    "on", "gro", "on")
     pinging = None
     if case["ping"]:
         queue, tos = case["ping"]
@@ -149,7 +149,8 @@ def measure(case: dict, qdisc: str) -> dict:
         pinging = subprocess.Popen(
             ["ip", "netns", "exec", "c", "ping", "-q", "-Q", str(tos), "-i", "0.01", "-w",
              str(case["seconds"] + SETTLE), server], stdout=subprocess.PIPE, text=True)
-    jobs = {name: client(server, number, group, case["seconds"], 8)
+    step = port_mask(case["queues"]) + 1
+    jobs = {name: client(server, number, group, case["seconds"], step)
             for number, (name, group) in enumerate(case["groups"].items())}
     row = {name: sum(map(received, started)) for name, started in jobs.items()}
     if pinging:

@@ -6,8 +6,8 @@ has that one and those before it; coverage is patched and counts which lines run
 finds mistakes at a price, and has modules; faults is that with faults in it, mutants is
 patched with every rule that can be broken. bench-* are without debugging, for figures and
 for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
-constant that can be set. All these are User-Mode Linux; kasan and kcsan are for QEMU with
-several CPUs: the one finds wrong accesses, the other data races.
+constant that can be set. kasan and kcsan have several CPUs: the one finds wrong accesses,
+the other data races. All are User-Mode Linux but kcsan, which is for QEMU.
 """
 
 import collections
