@@ -118,6 +118,8 @@ def flags(which: str, source: Path) -> list[str]:
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
     if LAB / "debug.config" in KERNELS[which].fragments:
         args += MEMORY
+    if which == "kasan":
+        args += [f"CFLAGS_smp.o=-include {LAB}/threads.h"]
     return args + (GCOV if which == "coverage" else [])
 
 
