@@ -6,8 +6,8 @@ has that one and those before it; coverage is patched and counts which lines run
 finds mistakes at a price, and has modules; faults is that with faults in it, mutants is
 patched with every rule that can be broken. bench-* are without debugging, for figures and
 for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
-constant that can be set. kasan and kcsan have several CPUs: the one finds wrong accesses,
-the other data races. All are User-Mode Linux but kcsan, which is for QEMU.
+constant that can be set. kasan finds wrong accesses and kcsan data races, on several CPUs;
+kasan-um is kasan on one. All are User-Mode Linux but these two, which are for QEMU.
 """
 
 import collections
@@ -55,7 +55,9 @@ KERNELS = {  # name: tree, output folder, fragments of the configuration, archit
     "smp-base": Kernel("linux-base", "um-smp-base", SMP),
     "sweep-patched": Kernel("linux", "um-sweep", BENCH),
     "sweep-base": Kernel("linux-base", "um-sweep-base", BENCH),
-    "kasan": Kernel("linux", "um-kasan", (*DEBUG, LAB / "kasan.config")),
+    "kasan": Kernel("linux", "x86-kasan",
+                    (*X86, LAB / "debug.config", LAB / "kasan.config"), "x86_64"),
+    "kasan-um": Kernel("linux", "um-kasan", (*DEBUG, LAB / "kasan.config")),
     "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
     "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
 }
@@ -116,10 +118,8 @@ def flags(which: str, source: Path) -> list[str]:
                       "lab/tree/sweep.h")
         of["sch_cake"] += f"-DSYNC_LINE={where[0]} {include}sweep.h"
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
-    if LAB / "debug.config" in KERNELS[which].fragments:
+    if set(DEBUG) <= set(KERNELS[which].fragments):
         args += MEMORY
-    if which == "kasan":
-        args += [f"CFLAGS_smp.o=-include {LAB}/threads.h"]
     return args + (GCOV if which == "coverage" else [])
 
 
