@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported
+	module deb stock reported trees
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -108,6 +108,9 @@ bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: 
 cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n]
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
+
+trees: ## HTB over many queues: a study, in simulated time
+	@$(LAB) trees
 
 figures: build ## the evaluation in virtual time, beside rivals: tables, pictures, evaluation.md
 	@$(LAB) setup figures

@@ -41,6 +41,7 @@ VERBS = {  # verb: (module, what it does)
     "bench": ("measure.bench", "CPU time per packet"),
     "smp": ("measure.smp", "two real CPUs"),
     "cost": ("measure.cost", "instructions per packet"),
+    "trees": ("measure.trees", "HTB over many queues, a study"),
 }
 
 

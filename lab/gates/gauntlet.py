@@ -284,8 +284,8 @@ def suites(job: Job, _: Any) -> None:
     leave three CPUs idle: two guests, half of the suites in each."""
     def half(number, names):
         return tdc.run_suites(job.folder(), "linux", job.name(f"tdc{number}"), names,
-                              jobs=job.machine["cpus"], timeout=5400, params=(*job.sparse, NO_PKTGEN),
-                              **job.machine)
+                              jobs=job.machine["cpus"], timeout=5400,
+                              params=(*job.sparse, NO_PKTGEN), **job.machine)
 
     with ThreadPoolExecutor(2) as pool:
         ran = list(pool.map(half, (1, 2), halves(tdc.suites_beside(tdc.NEAR))))

@@ -180,7 +180,8 @@ def qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The same for an x86_64 kernel.
 
     ACPI does not route interrupts: its byte code takes minutes where every access is
-    checked.
+    checked. On a busy host the TSC seems to run unevenly, and the clock that the kernel
+    would take instead is so slow that RCU stalls.
     """
     args = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", job.mem,
             "-smp", str(job.cpus), "-nodefaults", "-no-user-config", "-no-reboot",
@@ -190,7 +191,7 @@ def qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
         args += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
                  f"multidevs=remap{more}"]
     own = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose,"
-           "msize=262144 pci=noacpi console=ttyS0 log_buf_len=16M SHARE=9p")
+           "msize=262144 pci=noacpi tsc=reliable console=ttyS0 log_buf_len=16M SHARE=9p")
     return [*args, "-append", " ".join([own, *params])]
 
 

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queues of a device and what they have to send, on the functions of sch_rate_tree.c.
+ * Reads what lab/measure/trees.py writes, a line each, numbers in bit/s, bytes and ns:
+ *
+ *	run END FROM LATE SEED		measure FROM until END; timers fire LATE too late, on
+ *					average
+ *	class PARENT RATE CEIL QUANTUM PRIO	the first is the root, its parent -1
+ *	flow CLASS QUEUE LEN GAP ON OFF BEGIN STOP	packets every GAP while on; GAP 0: there
+ *					are always some
+ *	change AT CLASS RATE CEIL
+ *
+ * and prints JSON. Code takes no time, and a queue is one thread.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <net/sch_rate_tree.h>
+
+#define CLASSES	10000
+#define FLOWS	70000
+#define QUEUES	256
+#define LIMIT	1000	/* packets of a flow that may wait */
+
+unsigned long locks;
+
+struct class {
+	struct rate_tree_class *c, own;
+	int parent;
+	double bytes, level, peak;	/* of what goes on to a next hop of the ceil */
+	u64 last;
+};
+
+struct flow {
+	struct rate_tree_member m;
+	struct flow *next;		/* of the queue */
+	struct class *class;
+	u32 len, waiting;		/* packets that wait, if GAP is not 0 */
+	u64 gap, on, off, begin, stop, arrival, since[LIMIT];
+	u32 head;
+	double bytes, packets, wait, longest;
+	bool open;
+};
+
+struct queue {
+	struct list_head granted, open;
+	struct flow *flows;
+	u64 ask, wake;
+};
+
+static struct rate_tree tree;
+static struct class classes[CLASSES];
+static struct flow *flows[FLOWS];
+static struct queue queues[QUEUES];
+static struct { u64 at, rate, ceil; int class; } changes[100];
+static int nclasses, nflows, nqueues, nchanges;
+static u64 end, from, packets, asks;
+static double late;
+static u64 seed = 88172645463325252ULL;
+
+static double chance(void)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (seed >> 11) * 0x1p-53;
+}
+
+/* ---- what there is to send */
+
+/* The first time from @t on at which a flow is on */
+static u64 on_from(const struct flow *f, u64 t)
+{
+	u64 at;
+
+	if (t < f->begin)
+		t = f->begin;
+	if (f->off) {
+		at = (t - f->begin) % (f->on + f->off);
+		if (at >= f->on)
+			t += f->on + f->off - at;
+	}
+
+	return t < f->stop ? t : U64_MAX;
+}
+
+static void arrive(struct flow *f, u64 now)
+{
+	while (f->gap && f->arrival <= now) {
+		if (f->waiting < LIMIT)
+			f->since[(f->head + f->waiting++) % LIMIT] = f->arrival;
+		f->arrival = on_from(f, f->arrival + f->gap);
+	}
+}
+
+static u64 backlog(const struct flow *f, u64 now)
+{
+	if (f->gap)
+		return (u64)f->waiting * f->len;
+
+	return on_from(f, now) == now ? 1 << 30 : 0;
+}
+
+static void sent(struct flow *f, u64 now)
+{
+	struct class *c;
+	double wait;
+
+	packets++;
+	if (f->gap) {
+		wait = now - f->since[f->head];
+		f->head = (f->head + 1) % LIMIT;
+		f->waiting--;
+		if (now >= from) {
+			f->wait += wait;
+			f->longest = fmax(f->longest, wait);
+		}
+	}
+	if (now < from)
+		return;
+	f->bytes += f->len;
+	f->packets++;
+	for (c = f->class; ; c = classes + c->parent) {
+		c->bytes += f->len;
+		c->level = fmax(c->level - (now - c->last) * 1e-9 * c->c->ceil, 0) + f->len;
+		c->last = now;
+		c->peak = fmax(c->peak, c->level);
+		if (c->parent < 0)
+			break;
+	}
+}
+
+/* ---- a queue: what a qdisc would do when it is run */
+
+static void send_open(struct queue *q, u64 now)
+{
+	struct flow *f;
+
+	for (f = q->flows; f; f = f->next) {
+		arrive(f, now);
+		while (f->m.left > 0 && backlog(f, now) &&
+		       f->m.next <= now + RATE_TREE_SLACK) {
+			sent(f, now);
+			rate_tree_charge(&f->m, f->len);
+		}
+		if (!backlog(f, now) && (f->m.wanted || f->m.left > 0))
+			rate_tree_idle(&f->m, now);
+		if (f->open && f->m.left <= 0) {
+			f->open = false;
+			list_del(&f->m.open);
+		}
+	}
+}
+
+static bool want(struct queue *q, u64 now)
+{
+	bool ask = false;
+	struct flow *f;
+
+	for (f = q->flows; f; f = f->next) {
+		f->m.wanted = max((s64)backlog(f, now) - max(f->m.left, 0), 0);
+		if (!f->m.waits && f->m.wanted > f->m.booked) {
+			rate_tree_want(&f->m, now);
+			ask = true;
+		}
+		if ((f->m.waits || f->m.slots) && q->ask <= now)
+			ask = true;
+	}
+
+	return ask;
+}
+
+static void run_queue(struct queue *q, u64 now)
+{
+	struct list_head open, *one;
+	struct flow *f;
+	bool again;
+
+	do {
+		again = false;
+		send_open(q, now);
+		if (!want(q, now))
+			break;
+		INIT_LIST_HEAD(&open);
+		asks++;
+		again = rate_tree_ask(&tree, &q->granted, &open, now, &q->ask);
+		while (!list_empty(&open)) {
+			one = open.next;
+			list_del(one);
+			list_add_tail(one, &q->open);
+			container_of(one, struct flow, m.open)->open = true;
+		}
+	} while (again);
+
+	q->wake = U64_MAX;
+	for (f = q->flows; f; f = f->next) {
+		if (f->open)
+			q->wake = min(q->wake, max(f->m.next - RATE_TREE_SLACK, now + 1));
+		else if (f->m.waits || f->m.slots)
+			q->wake = min(q->wake, max(q->ask, now + 1));
+		if (!f->gap && !backlog(f, now))
+			q->wake = min(q->wake, on_from(f, now));
+		if (!f->gap && f->off && backlog(f, now)) /* see when it ends */
+			q->wake = min(q->wake, now + f->on - (now - f->begin) %
+				      (f->on + f->off));
+		if (f->gap)
+			q->wake = min(q->wake, f->arrival);
+	}
+	if (late > 0 && q->wake != U64_MAX)
+		q->wake += 2 * late * chance();
+}
+
+static void simulate(void)
+{
+	int change = 0, first, i;
+	u64 now;
+
+	for (;;) {
+		for (first = 0, i = 1; i < nqueues; i++)
+			if (queues[i].wake < queues[first].wake)
+				first = i;
+		now = queues[first].wake;
+		if (now >= end)
+			return;
+		if (change < nchanges && changes[change].at <= now) {
+			struct rate_tree_class *c = classes[changes[change].class].c;
+
+			rate_tree_set(c, changes[change].rate / 8, changes[change].ceil / 8,
+				      c->quantum, c->prio, now);
+			change++;
+		}
+		run_queue(queues + first, now);
+	}
+}
+
+/* ---- in and out */
+
+static void add_class(int parent, u64 rate, u64 ceil, u32 quantum, int prio)
+{
+	struct class *c = classes + nclasses++;
+
+	c->parent = parent;
+	c->c = parent < 0 ? &tree.root : &c->own;
+	if (parent < 0)
+		rate_tree_init(&tree);
+	else
+		rate_tree_add(&tree, c->c, classes[parent].c);
+	rate_tree_set(c->c, rate / 8, ceil / 8, quantum, prio, 0);
+	c->last = from;
+}
+
+static void add_flow(int class, int queue, struct flow f)
+{
+	struct flow *copy = malloc(sizeof(*copy));
+	struct queue *q = queues + queue;
+
+	*copy = f;
+	copy->class = classes + class;
+	copy->arrival = f.gap ? on_from(copy, f.begin + f.gap * chance()) : 0;
+	copy->next = q->flows;
+	q->flows = copy;
+	for (; nqueues <= queue; nqueues++) {
+		INIT_LIST_HEAD(&queues[nqueues].granted);
+		INIT_LIST_HEAD(&queues[nqueues].open);
+		queues[nqueues].wake = 1 + 10000 * chance();
+	}
+	rate_tree_join(&copy->m, copy->class->c, &q->granted);
+	flows[nflows++] = copy;
+}
+
+int main(void)
+{
+	unsigned long a, b, c, d, e, g;
+	char line[200];
+	int i, j, k;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		struct flow f = { };
+
+		if (sscanf(line, "run %lu %lu %lf %lu", &a, &b, &late, &c) == 4) {
+			end = a;
+			from = b;
+			seed ^= c * 2654435761ULL;
+		} else if (sscanf(line, "class %d %lu %lu %lu %d", &i, &a, &b, &c, &j) == 5) {
+			add_class(i, a, b, c, j);
+		} else if (sscanf(line, "flow %d %d %u %lu %lu %lu %lu %lu", &i, &j, &f.len, &a,
+				  &b, &c, &d, &e) == 8) {
+			f.gap = a;
+			f.on = b;
+			f.off = c;
+			f.begin = d;
+			f.stop = e;
+			add_flow(i, j, f);
+		} else if (sscanf(line, "change %lu %d %lu %lu", &a, &k, &e, &g) == 4) {
+			changes[nchanges].at = a;
+			changes[nchanges].class = k;
+			changes[nchanges].rate = e;
+			changes[nchanges++].ceil = g;
+		} else {
+			fprintf(stderr, "not understood: %s", line);
+			return 1;
+		}
+	}
+	simulate();
+
+	printf("{\"locks\": %lu, \"asks\": %lu, \"packets\": %lu, \"classes\": [", locks, asks,
+	       packets);
+	for (i = 0; i < nclasses; i++)
+		printf("%s{\"bps\": %.0f, \"peak\": %.0f}", i ? ", " : "",
+		       classes[i].bytes * 8e9 / (end - from), classes[i].peak);
+	printf("], \"flows\": [");
+	for (i = 0; i < nflows; i++)
+		printf("%s{\"bps\": %.0f, \"wait\": %.0f, \"longest\": %.0f}", i ? ", " : "",
+		       flows[i]->bytes * 8e9 / (end - from),
+		       flows[i]->packets ? flows[i]->wait / flows[i]->packets : 0,
+		       flows[i]->longest);
+	printf("]}\n");
+	return 0;
+}
