@@ -51,13 +51,12 @@ class Case:
 
     said: its figures. rate: bit/s of the shaper. groups: {name: flows()}. ping: (queue, TOS
     byte), or nothing. show: what the table says: the rate of a group, Mbit/s, or "ping", the
-    longest, ms. verdict: what the series does about it.
+    longest, ms. note: what a user can do about it.
     """
 
     title: str
     source: str
     said: str
-    verdict: str
     rate: float
     groups: dict
     show: Sequence[str]
@@ -67,37 +66,38 @@ class Case:
     ping: Sequence[int] = ()
     segments: bool = False
     seconds: int = 5
+    note: str = ""
 
 
 SEGALMEN = "https://github.com/Segalmen/cake-mq-patches"
 CASES = {
     "acks": Case(
         "upload of 6 Mbit beside a download", "https://github.com/huydoan94/cake-adapt",
-        "cake 7.3, cake_mq 3.3 Mbit/s", "mended", 6e6,
+        "cake 7.3, cake_mq 3.3 Mbit/s", 6e6,
         {"upload": flows(0), "download": flows(1, down=True, bps=36e6)}, ("upload", "download"),
         seconds=20),
     "priority": Case(
         "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit", SEGALMEN,
-        "cake 550, cake_mq 135 Mbit/s", "mended", 2350e6,
+        "cake 550, cake_mq 135 Mbit/s", 2350e6,
         {"CS5": flows(0, tos=0xa0), "best effort": flows(0, 16, spread=True)},
         ("CS5", "best effort"), options="diffserv4", rtt_us=5_000),
     "ping": Case(
         "ping beside 800 Mbit of CS4 in its queue, `diffserv4`, 2350 Mbit", SEGALMEN,
-        "134 to 217 ms with a patch for the row above, 2.2 to 2.9 without", "not brought in",
-        2350e6, {"CS4": flows(0, tos=0x80, bps=800e6),
-                 "best effort": flows(0, 16, spread=True)},
+        "134 to 217 ms with a patch for the row above, 2.2 to 2.9 without", 2350e6,
+        {"CS4": flows(0, tos=0x80, bps=800e6),
+         "best effort": flows(0, 16, spread=True)},
         ("ping", "CS4"), options="diffserv4", rtt_us=1_000, ping=(0, 0x60)),
     "rtt": Case(
         "12 flows, `rtt 10ms`, 8 queues, 8500 Mbit up", SEGALMEN,
-        "cake_mq 0.85 to 0.93 of cake", "mended", 8500e6,
+        "cake_mq 0.85 to 0.93 of cake", 8500e6,
         {"all": flows(0, 12, spread=True)}, ("all",), queues=8,
         options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb", rtt_us=5_500,
         segments=True, seconds=3),
     "one queue": Case(
         "all traffic in one of 4 queues, 900 Mbit",
         "https://github.com/tohojo/sqm-scripts/pull/184",
-        "nothing gained, and not seen at once", "as `cake` does; `active queues: 1` shows it",
-        900e6, {"all": flows(0, 4)}, ("all", "ping"), ping=(0, 0), rtt_us=5_000),
+        "nothing gained, and not seen at once", 900e6, {"all": flows(0, 4)}, ("all", "ping"),
+        ping=(0, 0), rtt_us=5_000, note="`active queues: 1` shows it"),
 }
 
 
@@ -180,13 +180,13 @@ def told(row: dict, what: str) -> str:
 
 def table(results: dict) -> list[str]:
     """The table of the guide; results: {column: {case: row}}."""
-    lines = ["| case | reported | root `cake` | Linux 7.3 | here | |",
-             "|---|---|---|---|---|---|"]
+    lines = ["| case | reported | root `cake` | Linux 7.3 | here |", "|---|---|---|---|---|"]
     for name, case in CASES.items():
         cells = [" / ".join(told(results[column][name], what) for what in case.show)
                  for column in CONTENDERS]
+        note = f"; {case.note}" if case.note else ""
         lines.append(f"| [{case.title}]({case.source}): {', '.join(case.show)} | {case.said} | "
-                     f"{' | '.join(cells)} | {case.verdict} |")
+                     f"{' | '.join(cells)}{note} |")
     return lines
 
 

@@ -276,13 +276,44 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	return true;
 }
 
+static void rate_tree_began(struct rate_tree_member *m, u64 start)
+{
+	s64 turn = after(start, m->since) ? start - m->since : 0;
+
+	m->turn += (min_t(s64, turn, NSEC_PER_SEC) - m->turn) / 4;
+	m->since = start;
+}
+
+static u64 rate_tree_ahead(const struct rate_tree *t)
+{
+	return max(RATE_TREE_AHEAD,
+		   to_ns(&t->root.ceil_ns, 2 * ETH_FRAME_LEN));
+}
+
+/**
+ * rate_tree_due - when to ask about a member that waits
+ * @m: the member
+ * @now: time, ns
+ *
+ * Context: lock of the queue held.
+ * Return: the time, judged from how long it waited before, ns
+ */
+u64 rate_tree_due(const struct rate_tree_member *m, u64 now)
+{
+	u64 ahead = rate_tree_ahead(m->class->tree);
+
+	return later(m->since + m->turn - ahead,
+		     now + clamp(m->turn / 8, ahead / 4, ahead / 2));
+}
+
 /**
  * rate_tree_ask - see who of a queue may send
  * @t: the tree
  * @granted: of the queue: its members that have slots
  * @open: of the queue: its members with something left to send are added
  * @now: time, ns
- * @when: set to the time at which to ask again, ns
+ * @when: set to the time at which the first slot begins that was granted and
+ *	has not begun, ns; ask then, and when it is due for members without one
  *
  * Context: lock of the queue held.
  * Return: true if members were added to @open.
@@ -291,7 +322,7 @@ bool rate_tree_ask(struct rate_tree *t, struct list_head *granted,
 		   struct list_head *open, u64 now, u64 *when)
 {
 	const struct rate_tree_speed *speed = &t->root.ceil_ns;
-	u64 ahead = max(RATE_TREE_AHEAD, to_ns(speed, 2 * ETH_FRAME_LEN));
+	u64 ahead = rate_tree_ahead(t);
 	u64 slack = min(RATE_TREE_SLACK, to_ns(speed, ETH_FRAME_LEN));
 	struct rate_tree_member *m, *next;
 	bool any = false, was;
@@ -300,12 +331,13 @@ bool rate_tree_ask(struct rate_tree *t, struct list_head *granted,
 	while (!after(t->tail, now + ahead) && rate_tree_grant(t, now))
 		;
 
-	*when = later(now + ahead / 2, t->tail - ahead / 2);
+	*when = now + NSEC_PER_SEC;
 	list_for_each_entry_safe(m, next, granted, granted) {
 		was = m->left > 0;
 		while (m->slots && !after(m->slot[0].start, now + slack)) {
 			if (m->left <= 0)
 				m->next = m->slot[0].start;
+			rate_tree_began(m, m->slot[0].start);
 			m->left += m->slot[0].len;
 			WRITE_ONCE(m->booked, m->booked - m->slot[0].len);
 			memmove(m->slot, m->slot + 1,
@@ -341,6 +373,8 @@ void rate_tree_want(struct rate_tree_member *m, u64 now)
 
 	spin_lock(&t->lock);
 	if (!m->waits) {
+		if (!m->slots && m->left <= 0)
+			m->since = now;
 		WRITE_ONCE(m->waits, true);
 		t->waiting++;
 		list_add_tail(&m->waiting, &m->class->waiting);
@@ -415,6 +449,9 @@ void rate_tree_idle(struct rate_tree_member *m, u64 now)
  * @quantum: bytes, more than 0
  * @prio: below RATE_TREE_PRIOS
  * @now: time, ns
+ *
+ * If that changes the ceil of the root, the caller then sets @turn of all members
+ * to 0 and lets their queues ask, as what they expect has become wrong.
  *
  * Context: RTNL held.
  */

@@ -191,6 +191,9 @@ static void run_queue(struct queue *q, u64 now)
 		}
 	} while (again);
 
+	for (f = q->flows; f; f = f->next)
+		if (f->m.waits && !f->m.slots && f->m.left <= 0)
+			q->ask = min(q->ask, rate_tree_due(&f->m, now));
 	q->wake = U64_MAX;
 	for (f = q->flows; f; f = f->next) {
 		if (f->open)
@@ -207,6 +210,17 @@ static void run_queue(struct queue *q, u64 now)
 	}
 	if (late > 0 && q->wake != U64_MAX)
 		q->wake += 2 * late * chance();
+}
+
+/* The rate changes: all see at once what that means for them */
+static void changed(u64 now)
+{
+	int i;
+
+	for (i = 0; i < nflows; i++)
+		flows[i]->m.turn = 0;
+	for (i = 0; i < nqueues; i++)
+		queues[i].ask = queues[i].wake = now;
 }
 
 static void simulate(void)
@@ -227,6 +241,7 @@ static void simulate(void)
 			rate_tree_set(c, changes[change].rate / 8, changes[change].ceil / 8,
 				      c->quantum, c->prio, now);
 			change++;
+			changed(now);
 		}
 		run_queue(queues + first, now);
 	}

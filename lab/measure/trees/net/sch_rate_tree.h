@@ -122,6 +122,8 @@ struct rate_tree_slot {
  * @granted_to: list of the queue that it is put on with its first slot
  * @next: when the next byte may go, ns
  * @left: what may still go, bytes; negative: what went too much
+ * @since: when it began to wait, or its last slot began, ns
+ * @turn: how long it waits for a slot, averaged, ns
  * @wanted: its backlog less @left, bytes: told by the queue without the lock
  * @booked: bytes in @slot
  * @waits: it is in @waiting of its class
@@ -131,7 +133,7 @@ struct rate_tree_slot {
  * @granted: in the list of its queue
  * @open: for the queue, in a list of those with something @left
  *
- * @next, @left and @open are the queue's alone. @wanted, @booked and @waits are
+ * @next, @left, @since, @turn and @open are the queue's alone. @wanted, @booked and @waits are
  * read without the lock: an old value only means to ask once more, or later.
  */
 struct rate_tree_member {
@@ -139,6 +141,8 @@ struct rate_tree_member {
 	struct list_head	*granted_to;
 	u64			next;
 	s64			left;
+	u64			since;
+	u32			turn;
 	u32			wanted;
 	u32			booked;
 	bool			waits;
@@ -158,6 +162,7 @@ void rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 void rate_tree_join(struct rate_tree_member *m, struct rate_tree_class *c,
 		    struct list_head *granted_to);
 void rate_tree_want(struct rate_tree_member *m, u64 now);
+u64 rate_tree_due(const struct rate_tree_member *m, u64 now);
 bool rate_tree_ask(struct rate_tree *t, struct list_head *granted,
 		   struct list_head *open, u64 now, u64 *when);
 void rate_tree_charge(struct rate_tree_member *m, u32 len);
