@@ -438,7 +438,7 @@ def also_table(figures: dict) -> tuple[list[str], list[str]]:
             for c in ALSO:
                 bound = own
                 if "tbf" in c and own is not None:  # promised the rate, and no more
-                    bound = 0.25 if row.cells[label][1] == "deviation" else None
+                    bound = max(own, 0.25) if row.cells[label][1] == "deviation" else None
                 if label in there and not row.good(label, bound, figures, f"{c}: "):
                     wrong.append(f"{c}: {row.title}, {label}: "
                                  f"{row.text(label, figures, f'{c}: ')}, bound {bound:g}")
