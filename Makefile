@@ -76,7 +76,7 @@ torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang 
 changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
 	@$(LAB) changes $(call options,SEED SEEDS OPS)
 
-fuzz: ## the rate group's C file in user space: random scenarios keep its bounds [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
+fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
 	@$(LAB) fuzz $(call options,SEED SEEDS TIME FAMILY THREADS SAN SRC INC) $(call flags,FAULTS)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
@@ -109,8 +109,8 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
 
-trees: ## HTB over many queues: a study, in simulated time
-	@$(LAB) trees
+trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
+	@$(LAB) trees $(call flags,COMPARE)
 
 figures: build ## the evaluation in virtual time, beside rivals: tables, pictures, evaluation.md
 	@$(LAB) setup figures

@@ -27,7 +27,7 @@ VERBS = {  # verb: (module, what it does)
     "compat": ("gates.compat", "old commands"),
     "torture": ("gates.torture", "trees of qdiscs at random"),
     "changes": ("gates.changes", "options at random"),
-    "fuzz": ("gates.fuzz", "the rate group in user space"),
+    "fuzz": ("gates.fuzz", "rate group and rate tree in user space"),
     "mutants": ("gates.mutants", "what notices a broken rule"),
     "coverage": ("gates.coverage", "which lines run"),
     "ladder": ("gates.ladder", "each series with those before it"),
@@ -41,7 +41,7 @@ VERBS = {  # verb: (module, what it does)
     "bench": ("measure.bench", "CPU time per packet"),
     "smp": ("measure.smp", "two real CPUs"),
     "cost": ("measure.cost", "instructions per packet"),
-    "trees": ("measure.trees", "HTB over many queues, a study"),
+    "trees": ("measure.trees", "shared htb: what each class gets"),
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make fuzz: the rate group's C file, unchanged, in user space under random scenarios.
+"""make fuzz: the C files of rate group and rate tree, unchanged, in user space.
 
 lab/gates/fuzz holds the simulator: members that send as cake and tbf do, in virtual time. It
 checks the bounds that the comment in the C file states, over all windows, shares, waits,
@@ -7,6 +7,10 @@ and what the tail is moved by. A scenario that fails is made as small as it gets
 printed; its number repeats it. The last line counts scenarios. V=1 in the environment
 shows how near each kind of scenario comes to its bounds; with --seeds 1, what happens in
 that one, made small if it fails.
+
+The rate tree has a program of its own, lab/gates/fuzz/tree.c: whatever a scheduler may do,
+at random, and after each step all lists, trees and sums must be right. --family tree runs
+only that; with --seeds 1 and V=1 it shows each step.
 """
 
 import argparse
@@ -16,8 +20,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +31,12 @@ from tree.mutate import read_list
 
 HERE = ROOT / "lab/gates/fuzz"
 OUT = BUILD / "fuzz"
-SEEDS = 20000  # scenarios
+SEEDS = {"group": 20000, "tree": 2000}  # scenarios
 CHUNK = 500  # scenarios of a process
 FAULTS = HERE / "faults.txt"
-REST = OUT / "rest.o"  # the simulator, when a fault is in the C file
-FAULTY = 3000  # scenarios that have to find a fault
-FILES = ("net/sched/sch_rate_group.c", "include/net/sch_rate_group.h")  # as in faults.txt
+FAULTY = {"group": 3000, "tree": 1000}  # scenarios that have to find a fault
+FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h")
+         for name in SEEDS}  # as in faults.txt
 SHOWN = 3  # findings of a family and a check that are printed
 SANITIZERS = {"": [], "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
               "thread": ["-fsanitize=thread"]}
@@ -42,56 +47,95 @@ FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-sign-compare",
 FINDING = re.compile(r"FAIL seed (\d+)(?: (\w+): (\D+?) -?\d)?")
 
 
+@dataclass(frozen=True)
+class Part:
+    """One of the C files: "group" or "tree", the file and its header, in a folder net."""
+
+    name: str
+    source: Path
+    header: Path
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """What can have faults, by its name in faults.txt."""
+        return dict(zip(FILES[self.name], (self.source, self.header), strict=True))
+
+    @property
+    def rest(self) -> Path:
+        """The simulator, compiled, for when a fault is in the C file."""
+        return OUT / f"rest-{self.name}.o"
+
+    def simulator(self) -> list[Path]:
+        """All but the C file."""
+        tree = HERE / "tree.c"
+        return [tree] if self.name == "tree" else sorted({*HERE.glob("*.c")} - {tree})
+
+    def shims(self) -> None:
+        """See to it that every header of the kernel that the files include is our own."""
+        shim = "checked.h" if self.name == "tree" else "kernel.h"
+        others = re.compile(r"#include <((?:linux|asm|net(?!/sch_rate_))/[^>]+)>")
+        for file in (self.source, self.header):
+            for header in others.findall(file.read_text()):
+                path = OUT / f"include-{self.name}" / header
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(f"#include <{shim}>\n")
+
+    def compiler(self, *more: Any, header: Path | None = None) -> list:
+        """The command that compiles with this header, or another one."""
+        races = ["-DSHIM_RACES"] if self.name == "tree" else []
+        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{self.name}", "-I", HERE / "shim",
+                "-I", (header or self.header).parent.parent, *more]
+
+    def build(self, sanitizer: str) -> Path:
+        """Compile the fuzzer; returns the program."""
+        program = OUT / f"fuzz-{self.name}{sanitizer and '-'}{sanitizer}"
+        self.shims()
+        run(self.compiler(*SANITIZERS[sanitizer], self.source, *self.simulator(), "-o", program),
+            f"fuzz-build-{self.name}", f"building the fuzzer of the rate {self.name}", 3)
+        return program
+
+
 def arguments(argv: Sequence[str]) -> argparse.Namespace:
     """What the command line says."""
     parser = command_line("fuzz", __doc__)
     add = parser.add_argument
     add("--seed", type=int, default=1, help="the first scenario (1), made from its number")
-    add("--seeds", type=int, help=f"how many ({SEEDS})")
+    add("--seeds", type=int, help="how many ({group}; {tree} of the rate tree)".format(**SEEDS))
     add("--time", type=int, metavar="S", help="go on for so many seconds instead")
     add("--family", default="-", metavar="NAME",
-        help="only this kind of scenario; the names are in lab/gates/fuzz/families.c")
+        help="only this kind of scenario; tree: those of the rate tree; the names of others are "
+        "in lab/gates/fuzz/families.c")
     add("--threads", type=int, default=40, metavar="N",
         help="runs in which threads move the tail (40)")
     add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
         "behaviour sanitizers; thread: threads only, with the thread sanitizer")
     add("--faults", action="store_true", help="plant those of lab/gates/fuzz/faults.txt, one at "
-        f"a time: each must make one of the first {FAULTY} scenarios fail")
-    add("--src", type=Path, default=ROOT / "net/sched/sch_rate_group.c", metavar="FILE",
-        help="another sch_rate_group.c")
+        "a time: each must make one of the first {group} scenarios fail, of the rate tree "
+        "{tree}".format(**FAULTY))
+    add("--src", type=Path, metavar="FILE", help="another sch_rate_group.c, and nothing else; "
+        "with --family tree, another sch_rate_tree.c")
     add("--inc", type=Path, default=ROOT / "include", metavar="FOLDER",
-        help="where net/sch_rate_group.h is")
-    return parser.parse_args(argv)
+        help="where net/sch_rate_group.h is, and net/sch_rate_tree.h")
+    args = parser.parse_args(argv)
+    if args.san == "thread" and args.family == "tree":
+        parser.error("the rate tree is not run with threads")
+    return args
 
 
-def shims(sources: Iterable[Path]) -> None:
-    """See to it that every header of the kernel that sources include is our own."""
-    others = re.compile(r"#include <((?:linux|asm|net(?!/sch_rate_group))/[^>]+)>")
-    for source in sources:
-        for header in others.findall(source.read_text()):
-            path = OUT / "include" / header
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("#include <kernel.h>\n")
-
-
-def compiler(header: Path, *more: Any) -> list:
-    """The command that compiles for a rate group with this header, in a folder net."""
-    return ["gcc", *FLAGS, "-I", OUT / "include", "-I", HERE / "shim",
-            "-I", header.parent.parent, *more]
-
-
-def simulator() -> list[Path]:
-    """All but the rate group."""
-    return sorted(HERE.glob("*.c"))
-
-
-def build(source: Path, header: Path, sanitizer: str) -> Path:
-    """Compile the fuzzer; returns the program."""
-    program = OUT / ("fuzz" + (f"-{sanitizer}" if sanitizer else ""))
-    shims([source, header])
-    run(compiler(header, *SANITIZERS[sanitizer], source, *simulator(), "-o", program),
-        "fuzz-build", "building the fuzzer", 3)
-    return program
+def parts(args: argparse.Namespace) -> list[Part]:
+    """What the command line asks for."""
+    names = [*SEEDS]
+    if args.family == "tree":
+        names = ["tree"]
+    elif args.family != "-" or args.src or args.san == "thread":
+        names = ["group"]
+    found = [Part(name, args.src or ROOT / f"net/sched/sch_rate_{name}.c",
+                  args.inc / f"net/sch_rate_{name}.h") for name in names]
+    for path in (file for part in found for file in part.files.values()):
+        if not path.exists():
+            raise Die(f"{path} does not exist; --src names the C file, --inc the folder that "
+                      "has its header in a folder net")
+    return found
 
 
 def ask(program: Path, *args: Any) -> list[str]:
@@ -108,11 +152,11 @@ def ask(program: Path, *args: Any) -> list[str]:
     return lines
 
 
-def plant(fault: dict, files: dict[str, Path]) -> Path:
-    """Compile the fuzzer with a fault in a copy of files, {name in the list: path}."""
+def plant(fault: dict, part: Part) -> Path:
+    """Compile the fuzzer with a fault in a copy of the files."""
     folder = OUT / f"fault-{fault['number']}"
     copies = {}
-    for name, path in files.items():
+    for name, path in part.files.items():
         text = path.read_text()
         if name == fault["file"]:
             if fault["old"] not in text:
@@ -122,44 +166,54 @@ def plant(fault: dict, files: dict[str, Path]) -> Path:
         copies[name] = folder / name
         copies[name].parent.mkdir(parents=True, exist_ok=True)
         copies[name].write_text(text)
-    source, header = (copies[name] for name in FILES)
+    source, header = copies.values()
     program = folder / "fuzz"
-    rest = [REST] if fault["file"] == FILES[0] else simulator()
-    run(compiler(header, source, *rest, "-o", program), f"fuzz-fault-{fault['number']}")
+    rest = [part.rest] if fault["file"] == FILES[part.name][0] else part.simulator()
+    run(part.compiler(source, *rest, "-o", program, header=header),
+        f"fuzz-fault-{fault['number']}")
     return program
 
 
-def first_finding(program: Path) -> tuple[str, int] | None:
+def first_finding(program: Path, part: Part) -> tuple[str, int] | None:
     """What fails first, and in the how manieth scenario: (sentence, number), or None."""
-    for seed in range(1, FAULTY + 1, CHUNK):
+    for seed in range(1, FAULTY[part.name] + 1, CHUNK):
         for line in ask(program, seed, CHUNK, 0, "-"):
             if found := FINDING.match(line):
                 return f"{found[2] or 'a call'}: {found[3] or 'hangs'}", int(found[1])
     return None
 
 
-def faults(files: dict[str, Path]) -> None:
+def faults(tested: Sequence[Part]) -> None:
     """Plant each fault, and see if it is found."""
     listed = read_list(FAULTS)
-    if strange := {fault["file"] for fault in listed} - set(FILES):
-        raise Die(f"{FAULTS.name}: {strange.pop()} is not {' or '.join(FILES)}; correct the list")
-    run(compiler(files[FILES[1]], "-r", *simulator(), "-o", REST), "fuzz-rest")
+    if strange := {fault["file"] for fault in listed} - {*sum(FILES.values(), ())}:
+        raise Die(f"{FAULTS.name}: {strange.pop()} is no file of rate group or rate tree; "
+                  "correct the list")
+    of = {name: part for part in tested for name in part.files}
+    listed = [fault for fault in listed if fault["file"] in of]
+    for part in tested:
+        run(part.compiler("-r", *part.simulator(), "-o", part.rest), f"fuzz-rest-{part.name}")
     say(f"planting {len(listed)} faults (about {len(listed) // JOBS} s)")
+
+    def find(fault: dict) -> tuple[str, int] | None:
+        part = of[fault["file"]]
+        return first_finding(plant(fault, part), part)
+
     with ThreadPoolExecutor(JOBS) as pool:
-        found = list(pool.map(lambda fault: first_finding(plant(fault, files)), listed))
+        found = list(pool.map(find, listed))
     failed = []
     for fault, finding in zip(listed, found, strict=True):
         told = f"{fault['number']:3}  {fault['rule']}"
         if finding:
             print(f"{told}: {finding[0]}, in scenario {finding[1]}")
         else:
-            failed.append(f"{told}: not found in {FAULTY} scenarios")
+            failed.append(f"{told}: not found in {FAULTY[of[fault['file']].name]} scenarios")
     verdict(len(listed) - len(failed), failed)
 
 
-def rounds(args: argparse.Namespace) -> Iterator[tuple[int, int]]:
+def rounds(part: Part, args: argparse.Namespace) -> Iterator[tuple[int, int]]:
     """(first seed, how many) of one chunk after the other."""
-    seed, left = args.seed, args.seeds or SEEDS
+    seed, left = args.seed, args.seeds or SEEDS[part.name]
     end = time.time() + (args.time or 0)
     while (time.time() < end) if args.time else left > 0:
         count = CHUNK if args.time else min(CHUNK, left)
@@ -167,11 +221,11 @@ def rounds(args: argparse.Namespace) -> Iterator[tuple[int, int]]:
         seed, left = seed + count, left - count
 
 
-def scenarios(program: Path, args: argparse.Namespace) -> Iterator[list[str]]:
+def scenarios(program: Path, part: Part, args: argparse.Namespace) -> Iterator[list[str]]:
     """Run them on all CPUs; yields the lines of each chunk."""
     with ThreadPoolExecutor(JOBS) as pool:
         jobs = collections.deque()
-        for seed, count in rounds(args):
+        for seed, count in rounds(part, args):
             jobs.append(pool.submit(ask, program, seed, count, 1, args.family))
             if len(jobs) >= 2 * JOBS:
                 yield jobs.popleft().result()
@@ -217,35 +271,32 @@ class Findings:
                 print(f"     and {len(lines) - SHOWN} more of {family}: {check}")
         if VERBOSE:
             for name, count in self.families.items():
-                print(f"{name:10}{count['runs']:8} scenarios{count['failed']:8} failed; "
-                      "of its bound, at most: " + ", ".join(
-                          f"{check} {permille / 10:.0f} %" for check, permille
-                          in self.nearest[name].most_common()))
+                nearest = ", ".join(f"{check} {permille / 10:.0f} %" for check, permille
+                                    in self.nearest[name].most_common())
+                print(f"{name:10}{count['runs']:8} scenarios{count['failed']:8} failed"
+                      + (nearest and f"; of its bound, at most: {nearest}"))
 
 
 def main(argv: Sequence[str]) -> None:
     """Build, run, print."""
     args = arguments(argv)
-    source, header = args.src, args.inc / "net/sch_rate_group.h"
-    for path in (source, header):
-        if not path.exists():
-            raise Die(f"{path} does not exist; --src names the C file, --inc the folder that "
-                      "has net/sch_rate_group.h")
-    program = build(source, header, args.san)
+    tested = parts(args)
+    programs = {part: part.build(args.san) for part in tested}
     if args.faults:
-        if first_finding(program):
+        if any(first_finding(program, part) for part, program in programs.items()):
             raise Die("there are findings without a fault, so none would prove anything: run "
                       "this without --faults")
-        faults(dict(zip(FILES, (source, header), strict=True)))
+        faults(tested)
     if args.seeds == 1 and VERBOSE:
-        sys.exit(subprocess.call([program, "trace", str(args.seed), args.family]))
+        sys.exit(subprocess.call([programs[tested[0]], "trace", str(args.seed), args.family]))
     findings = Findings()
     if args.san != "thread":
         say("running scenarios" + ("" if args.time or args.seeds else " (about 10 s)"))
-        for lines in scenarios(program, args):
-            findings.add(lines)
+        for part, program in programs.items():
+            for lines in scenarios(program, part, args):
+                findings.add(lines)
     if args.family == "-":
-        findings.add(ask(program, "threads", args.seed, args.threads))
+        findings.add(ask(programs[tested[0]], "threads", args.seed, args.threads))
     say(f"{findings.packets} packets sent")
     findings.show()
     print(f"{findings.passed} passed, {findings.failed} failed")

@@ -39,6 +39,7 @@ GATES = (  # (name, what runs)
     ("debug kernel builds", ("kernel", "debug")),
     ("torture", ("torture",)),
     ("demo", ("demo",)),
+    ("trees", ("trees", "--brief")),
     ("figures", ("figures", "--check")),
     ("mutants", ("mutants",)),
     ("patches", ("check", "--fast")),

@@ -118,8 +118,8 @@ ROOTS = {  # how often each: a tree, or something that may be in a tree's place
     "fq_codel": 2, "pfifo": 2, "htb": 2,
 }
 TREES = ("mq", "mqprio", "cake_mq")
-CHILDREN = {"cake shared": 40, "tbf shared": 20, "cake": 12, "tbf": 8, "fq_codel": 7,
-            "pfifo": 7, "netem": 3, "htb": 2}
+CHILDREN = {"cake shared": 40, "tbf shared": 20, "htb shared": 20, "cake": 12, "tbf": 8,
+            "fq_codel": 7, "pfifo": 7, "netem": 3, "htb": 2}
 REFUSED = (  # each is refused below {parent} of a tree, or at the root
     "parent {parent} tbf rate 1gbit burst 15k limit 1m peakrate 2gbit mtu 2000 shared",
     "parent {parent} cake shared autorate-ingress",
@@ -129,6 +129,7 @@ REFUSED = (  # each is refused below {parent} of a tree, or at the root
     "root handle 9: cake shared",
     "root handle 9: tbf rate 1gbit burst 15k limit 1m shared",
     "root handle 9: cake_mq shared",
+    "root handle 9: htb shared",
     "root handle 9: mqprio num_tc 2 map 0 1 queues 9@0 9@9 hw 0",
 )
 
@@ -136,7 +137,8 @@ REFUSED = (  # each is refused below {parent} of a tree, or at the root
 # How often each: operations that are carried out as they are, whose nth allocation is
 # made to fail, and that are tried with n = 1, 2, 3, ... until nothing fails any more.
 FAILURES = {"": 890, "fail {nth}": 100, "fail all": 10}
-MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group_qdisc", "sch_rate_group")
+MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group_qdisc", "sch_rate_group",
+           "sch_htb", "sch_rate_tree")
 
 
 def pick(rng: random.Random, weights: dict) -> Any:
@@ -188,7 +190,8 @@ def qdisc_words(rng: random.Random, kind: str) -> str:
         "tbf": lambda: tbf_words(rng, bool(shared)),
         "pfifo": lambda: f"limit {rng.choice([10, 100])}",
         "netem": lambda: "delay 1ms",
-        "htb": lambda: "default 1",
+        "htb": lambda: f"default {rng.choice([1, 2, 3])}" + rng.choice(
+            [" shared", " shared", " shared 2"] if shared else [""]),
     }.get(name, lambda: "")()
     return f"{name} {options}".strip()
 
@@ -255,9 +258,25 @@ class Plan:
             f"{tc} qdisc add dev {dev} parent {handle}1 fq_codel",
             f"{tc} qdisc replace dev {dev} parent {handle}1 cake unlimited",
             f"{tc} qdisc add dev {dev} parent {handle}1 cake shared",
+            f"{tc} qdisc add dev {dev} parent {handle}3 fq_codel",
+            f"{tc} qdisc add dev {dev} parent {handle}2 netem delay 1ms",
             f"{tc} filter add dev {dev} parent {handle} prio 1 matchall classid {handle}1",
             f"{tc} filter del dev {dev} parent {handle}",
         ])]
+
+    def classes(self, dev: str) -> list[str]:
+        """Add, change or delete a class of an htb, if the qdisc of the queue is one."""
+        handle = f"{self.rng.randrange(QUEUES[dev]) + 1}0:"
+        verb = pick(self.rng, {"add": 30, "replace": 50, "del": 20})
+        above, minor = self.rng.choice([("", 1), ("", 1), ("1", 2), ("1", 3), ("1", 3),
+                                        ("3", 4), ("2", 4), ("", 5)])
+        start = f"{self.tool(dev, 'tc')} class {verb} dev {dev}"
+        if verb == "del":
+            return [f"{start} classid {handle}{minor}"]
+        rate, ceil = self.rng.choice([(1, 20), (20, 20), (5, 100), (1000, 1000)])
+        words = f"rate {rate}mbit ceil {ceil}mbit prio {self.rng.choice([0, 0, 1, 7])}"
+        local = " noshared" if self.rng.random() < .15 else ""
+        return [f"{start} parent {handle}{above} classid {handle}{minor} htb {words}{local}"]
 
     def refusal(self, dev: str) -> list[str]:
         """Ask for what must be refused."""
@@ -352,7 +371,7 @@ class Plan:
     def lines(self, count: int) -> list[str]:
         """So many operations."""
         what = {self.child: 62, self.new_root: 10, self.flap: 3, self.look: 5,
-                self.refusal: 4, self.below: 5, self.channels: 3, self.length: 2,
+                self.refusal: 4, self.classes: 14, self.below: 5, self.channels: 3, self.length: 2,
                 self.anew: 1, self.move: 1, self.namespace: 1, self.together: 6,
                 self.module: 1}
         lines = []
@@ -875,6 +894,7 @@ def settle(before: collections.Counter, size: int) -> str:
 
 def packets() -> int:
     """Packets that the qdiscs of devices in the first namespace have seen."""
+    time.sleep(0.1)  # they may be new
     shown = subprocess.run(["tc", "-s", "-j", "qdisc", "show"], capture_output=True,
                            check=True, text=True).stdout
     return sum(qdisc["packets"] for qdisc in json.loads(shown))

@@ -54,10 +54,10 @@ class Hop:
         self._streams = 0
 
     def stream(self, queue: int, mode: str = "saturate", rate: float | None = None,
-               size: int = FRAME, *, tos: int = 0, flows: int | str = 1, src: int | None = None,
-               dst: int | None = None, start: float = 0, stop: float | None = None,
-               on: float | None = None, off: float | None = None, gso: int = 0, depth: int = 64,
-               look: float = 20e-6, refuse: float = 0) -> int:
+               size: int = FRAME, *, tos: int = 0, priority: int = 0, flows: int | str = 1,
+               src: int | None = None, dst: int | None = None, start: float = 0,
+               stop: float | None = None, on: float | None = None, off: float | None = None,
+               gso: int = 0, depth: int = 64, look: float = 20e-6, refuse: float = 0) -> int:
         """Add a stream; returns its number, the index into run()["streams"].
 
         queue: TX queue, from 0. mode: "paced" (constant), "poisson", or
@@ -65,6 +65,7 @@ class Hop:
         (and at most a quarter more; look: seconds to wait where that cannot
         be had). rate: bit/s of frames. size: bytes of a frame with its
         Ethernet header. tos: byte of the IP header (priority: 0xb8, bulk: 8).
+        priority: of the skb, such as a class of htb.
         flows: source ports taken in turn, or "flood": each packet a new one.
         src, dst: host numbers, 1 and queue + 1 if not given. start, stop:
         seconds from the start of the run. on, off: seconds; on and off in
@@ -74,7 +75,7 @@ class Hop:
         stops the queue at each packet, which it refuses once, until stop: so it is requeued.
         """
         words = {
-            "queue": queue, "mode": mode, "size": size, "tos": tos,
+            "queue": queue, "mode": mode, "size": size, "tos": tos, "priority": priority,
             "flows": 0 if flows == "flood" else flows, "start": _ns(start), "gso": gso,
             "depth": depth, "look": _ns(look), "refuse": _ns(refuse),
         }

@@ -67,6 +67,7 @@ struct hop_conf {
 	u64 rate;	/* bytes/s, not for saturate */
 	u64 size;	/* of the frame, with its Ethernet header */
 	u64 tos;
+	u64 priority;	/* of the skb: a class of htb */
 	u64 flows;	/* source ports in turn; 0: each packet a new one */
 	u64 src, dst;	/* hosts: 10.1.0.0 + src, 10.2.0.0 + dst */
 	u64 start, stop;/* since the start of the run; stop 0: its end */
@@ -293,6 +294,7 @@ static struct sk_buff *hop_skb(struct hop_stream *s)
 	skb->protocol = htons(ETH_P_IP);
 	skb->dev = hop_dev;
 	skb->mark = s->index + 1;
+	skb->priority = s->c.priority;
 	skb_set_queue_mapping(skb, s->c.queue);
 	skb->destructor = hop_destruct;
 	skb_shinfo(skb)->destructor_arg = s;
@@ -746,6 +748,7 @@ static const struct hop_key hop_stream_keys[] = {
 	KEY(struct hop_conf, rate, 1, 1ULL << 40),
 	KEY(struct hop_conf, size, 42, GSO_MAX_SIZE),
 	KEY(struct hop_conf, tos, 0, 255),
+	KEY(struct hop_conf, priority, 0, U32_MAX),
 	KEY(struct hop_conf, flows, 0, U32_MAX),
 	KEY(struct hop_conf, src, 0, 0xffff),
 	KEY(struct hop_conf, dst, 0, 0xffff),

@@ -38,13 +38,12 @@ struct flow {
 	u64 gap, on, off, begin, stop, arrival, since[LIMIT];
 	u32 head;
 	double bytes, packets, wait, longest;
-	bool open;
 };
 
 struct queue {
-	struct list_head granted, open;
+	struct rate_tree_queue q;
 	struct flow *flows;
-	u64 ask, wake;
+	u64 wake;
 };
 
 static struct rate_tree tree;
@@ -53,7 +52,7 @@ static struct flow *flows[FLOWS];
 static struct queue queues[QUEUES];
 static struct { u64 at, rate, ceil; int class; } changes[100];
 static int nclasses, nflows, nqueues, nchanges;
-static u64 end, from, packets, asks;
+static u64 now, end, from, packets, kicks;
 static double late;
 static u64 seed = 88172645463325252ULL;
 
@@ -131,76 +130,28 @@ static void sent(struct flow *f, u64 now)
 
 /* ---- a queue: what a qdisc would do when it is run */
 
-static void send_open(struct queue *q, u64 now)
+static void run_queue(struct queue *q, u64 now)
 {
+	struct rate_tree_member *m;
 	struct flow *f;
+	u64 when;
 
 	for (f = q->flows; f; f = f->next) {
 		arrive(f, now);
-		while (f->m.left > 0 && backlog(f, now) &&
-		       f->m.next <= now + RATE_TREE_SLACK) {
-			sent(f, now);
-			rate_tree_charge(&f->m, f->len);
-		}
-		if (!backlog(f, now) && (f->m.wanted || f->m.left > 0))
-			rate_tree_idle(&f->m, now);
-		if (f->open && f->m.left <= 0) {
-			f->open = false;
-			list_del(&f->m.open);
-		}
+		rate_tree_backlog(&f->m, now, backlog(f, now));
 	}
-}
-
-static bool want(struct queue *q, u64 now)
-{
-	bool ask = false;
-	struct flow *f;
-
-	for (f = q->flows; f; f = f->next) {
-		f->m.wanted = max((s64)backlog(f, now) - max(f->m.left, 0), 0);
-		if (!f->m.waits && f->m.wanted > f->m.booked) {
-			rate_tree_want(&f->m, now);
-			ask = true;
-		}
-		if ((f->m.waits || f->m.slots) && q->ask <= now)
-			ask = true;
+	while ((m = rate_tree_next(&q->q, now, &when))) {
+		f = container_of(m, struct flow, m);
+		sent(f, now);
+		rate_tree_charge(m, f->len);
+		rate_tree_backlog(m, now, backlog(f, now));
 	}
 
-	return ask;
-}
-
-static void run_queue(struct queue *q, u64 now)
-{
-	struct list_head open, *one;
-	struct flow *f;
-	bool again;
-
-	do {
-		again = false;
-		send_open(q, now);
-		if (!want(q, now))
-			break;
-		INIT_LIST_HEAD(&open);
-		asks++;
-		again = rate_tree_ask(&tree, &q->granted, &open, now, &q->ask);
-		while (!list_empty(&open)) {
-			one = open.next;
-			list_del(one);
-			list_add_tail(one, &q->open);
-			container_of(one, struct flow, m.open)->open = true;
-		}
-	} while (again);
-
-	for (f = q->flows; f; f = f->next)
-		if (f->m.waits && !f->m.slots && f->m.left <= 0)
-			q->ask = min(q->ask, rate_tree_due(&f->m, now));
 	q->wake = U64_MAX;
 	for (f = q->flows; f; f = f->next) {
-		if (f->open)
-			q->wake = min(q->wake, max(f->m.next - RATE_TREE_SLACK, now + 1));
-		else if (f->m.waits || f->m.slots)
-			q->wake = min(q->wake, max(q->ask, now + 1));
-		if (!f->gap && !backlog(f, now))
+		if (backlog(f, now))
+			q->wake = min(q->wake, max(when, now + 1));
+		else if (!f->gap)
 			q->wake = min(q->wake, on_from(f, now));
 		if (!f->gap && f->off && backlog(f, now)) /* see when it ends */
 			q->wake = min(q->wake, now + f->on - (now - f->begin) %
@@ -217,16 +168,13 @@ static void changed(u64 now)
 {
 	int i;
 
-	for (i = 0; i < nflows; i++)
-		flows[i]->m.turn = 0;
 	for (i = 0; i < nqueues; i++)
-		queues[i].ask = queues[i].wake = now;
+		queues[i].wake = now;
 }
 
 static void simulate(void)
 {
 	int change = 0, first, i;
-	u64 now;
 
 	for (;;) {
 		for (first = 0, i = 1; i < nqueues; i++)
@@ -263,6 +211,12 @@ static void add_class(int parent, u64 rate, u64 ceil, u32 quantum, int prio)
 	c->last = from;
 }
 
+static void kick(struct rate_tree_queue *q)
+{
+	container_of(q, struct queue, q)->wake = now;
+	kicks++;
+}
+
 static void add_flow(int class, int queue, struct flow f)
 {
 	struct flow *copy = malloc(sizeof(*copy));
@@ -274,11 +228,10 @@ static void add_flow(int class, int queue, struct flow f)
 	copy->next = q->flows;
 	q->flows = copy;
 	for (; nqueues <= queue; nqueues++) {
-		INIT_LIST_HEAD(&queues[nqueues].granted);
-		INIT_LIST_HEAD(&queues[nqueues].open);
+		rate_tree_queue_init(&queues[nqueues].q, &tree, kick);
 		queues[nqueues].wake = 1 + 10000 * chance();
 	}
-	rate_tree_join(&copy->m, copy->class->c, &q->granted);
+	rate_tree_join(&q->q, &copy->m, copy->class->c);
 	flows[nflows++] = copy;
 }
 
@@ -317,7 +270,7 @@ int main(void)
 	}
 	simulate();
 
-	printf("{\"locks\": %lu, \"asks\": %lu, \"packets\": %lu, \"classes\": [", locks, asks,
+	printf("{\"locks\": %lu, \"kicks\": %lu, \"packets\": %lu, \"classes\": [", locks, kicks,
 	       packets);
 	for (i = 0; i < nclasses; i++)
 		printf("%s{\"bps\": %.0f, \"peak\": %.0f}", i ? ", " : "",

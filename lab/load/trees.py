@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Trees of classes, as htb has them, and the loads of their leaves, over many queues.
+
+What each class should get is its rate, then, by priority and quantum, its part of what
+others leave (ideal()). The same tree runs in the simulator of lab/measure/trees, and in a
+kernel: guest() puts it on the device hop0 below one of CONTENDERS and meters classes.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from load.hop import NAME, Hop
+from load.traffic import FRAME, tc
+
+GBIT, MBIT = 1e9, 1e6
+SECOND, MS, US = 10**9, 10**6, 10**3  # ns
+NEVER = 2**62  # ns
+NAN = float("nan")
+CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
+
+
+@dataclass
+class Class:
+    """A class: bit/s, quantum in bytes. wants: bit/s of its flows, inf if they always send."""
+
+    parent: int
+    rate: float
+    ceil: float
+    quantum: int
+    prio: int
+    wants: float = 0
+    children: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Tree:
+    """A tree, the loads of its leaves, and for how long they are looked at (ns).
+
+    late: how late timers are on average, ns. bound: how much a class may be off what it
+    should get, %; nan: that is not known. over: what the next hop may have to queue, KB; nan:
+    shown, not judged. sparse: numbers of flows whose waits count.
+    """
+
+    ceil: float
+    end: int = SECOND
+    late: int = 3 * US
+    bound: float = 0.5
+    over: float = 64
+    classes: list[Class] = field(default_factory=list)
+    flows: list[tuple] = field(default_factory=list)
+    changes: list[tuple] = field(default_factory=list)
+    sparse: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.classes.append(Class(-1, self.ceil, self.ceil, FRAME, 0))
+
+    def add(self, parent: int, rate: float, ceil: float = 0, quantum: int = 20000,
+            prio: int = 0) -> int:
+        """Add a class (bit/s; ceil 0: that of the root) and return its number."""
+        self.classes.append(Class(parent, rate, ceil or self.ceil, quantum, prio))
+        self.classes[parent].children.append(len(self.classes) - 1)
+        return len(self.classes) - 1
+
+    def load(self, leaf: int, queues: Sequence[int], bps: float = 0, on: int = 0, off: int = 0,
+             length: int = FRAME, begin: int = 0, stop: int = NEVER) -> None:
+        """Flows of a leaf, one on each queue: bit/s each while on (ns), 0: always something."""
+        gap = round(8e9 * length / bps) if bps else 0
+        for queue in queues:
+            self.flows.append((leaf, queue, length, gap, on, off, begin, stop))
+            if stop >= self.end:
+                part = on / (on + off) if off else 1
+                self.classes[leaf].wants += bps * part if bps else float("inf")
+
+    def text(self, seed: int) -> str:
+        """What sim.c reads."""
+        lines = [f"run {self.end} {self.end // 5} {self.late} {seed}"]
+        lines += [f"class {c.parent} {c.rate:.0f} {c.ceil:.0f} {c.quantum} {c.prio}"
+                  for c in self.classes]
+        lines += ["flow " + " ".join(map(str, flow)) for flow in self.flows]
+        lines += ["change " + " ".join(map(str, change)) for change in self.changes]
+        return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------- what it should be
+
+def divided(amount: float, parts: Sequence[tuple[float, float]]) -> list[float]:
+    """An amount by weight, to each no more than it wants; parts: (weight, wants)."""
+    got = [0.0] * len(parts)
+    open_ = [i for i, (_, wants) in enumerate(parts) if wants > 0]
+    while open_ and amount > 1:
+        level = amount / sum(parts[i][0] for i in open_)
+        full = [i for i in open_ if parts[i][1] - got[i] <= level * parts[i][0]]
+        for i in full or open_:
+            more = parts[i][1] - got[i] if full else level * parts[i][0]
+            got[i] += more
+            amount -= more
+        open_ = [i for i in open_ if i not in full] if full else []
+    return got
+
+
+def ideal(tree: Tree) -> list[float]:
+    """What each class should get, bit/s: rates first, then the rest by priority and quantum.
+
+    The priority of a class with children is the first of those that want more below it.
+    """
+    classes = tree.classes
+    prios = sorted({one.prio for one in classes if not one.children})
+    wants = {}  # with all that classes up to a priority want, and the rates of the others
+    for prio in prios:
+        wants[prio] = [0.0] * len(classes)
+        for number in reversed(range(len(classes))):
+            one = classes[number]
+            inside = (sum(wants[prio][child] for child in one.children) if one.children
+                      else one.wants if one.prio <= prio else min(one.rate, one.wants))
+            wants[prio][number] = min(one.ceil, inside)
+    gets = [0.0] * len(classes)
+    gets[0] = wants[prios[-1]][0]
+    for number, one in enumerate(classes):
+        kids = one.children
+        assured = divided(gets[number], [(classes[k].rate, min(classes[k].rate,
+                                                               wants[prios[-1]][k]))
+                                         for k in kids])
+        gets_here = dict(zip(kids, assured))
+        for prio in prios:
+            rest = divided(gets[number] - sum(gets_here.values()),
+                           [(classes[k].quantum, max(wants[prio][k] - gets_here[k], 0))
+                            for k in kids])
+            for k, more in zip(kids, rest):
+                gets_here[k] += more
+        for k, amount in gets_here.items():
+            gets[k] = amount
+    return gets
+
+
+# ------------------------------------------------------------- the trees
+
+def flat(count: int, queues: int = 8, every: int = 1, length: int = FRAME, **more) -> Tree:
+    """Classes of the same rate that always send, on all queues or, of `every`, on one."""
+    tree = Tree(10 * GBIT, end=SECOND // 2, **more)
+    for number in range(count):
+        leaf = tree.add(0, 10 * GBIT / count / 4)
+        where = range(queues) if number % every == 0 else [number % queues]
+        tree.load(leaf, where, length=length)
+    return tree
+
+
+def isp(busy: int = 2, queues: int = 8, light: bool = False) -> Tree:
+    """Four sites of 2.5 to 3 Gbit with 50 customers of 10 to 500 Mbit, on queues at random.
+
+    One of `busy` sends. light: three of four send 20 Mbit.
+    """
+    dice = random.Random(1)
+    tree = Tree(10 * GBIT)
+    for _ in range(4):
+        site = tree.add(0, 2.5 * GBIT, 3 * GBIT)
+        for number in range(50):
+            leaf = tree.add(site, 10 * MBIT, 500 * MBIT, 4000)
+            if number % busy:
+                continue
+            where = dice.sample(range(queues), dice.randrange(1, queues + 1))
+            tree.load(leaf, where, bps=20 * MBIT / len(where) if light and number % 4 else 0)
+    return tree
+
+
+def overcommitted() -> Tree:
+    """Rates of 24 Gbit below 10."""
+    tree = Tree(10 * GBIT)
+    for number, rate in enumerate((12, 6, 4, 2)):
+        tree.load(tree.add(0, rate * GBIT), range(8) if number % 2 else [number])
+    return tree
+
+
+def crowded_site() -> Tree:
+    """A site of 2.5 Gbit with 50 customers of 200 Mbit, beside one that takes the rest."""
+    tree = Tree(10 * GBIT)
+    site = tree.add(0, 2.5 * GBIT, 2.5 * GBIT)
+    for number in range(50):
+        tree.load(tree.add(site, 200 * MBIT, 1 * GBIT, 4000), range(8) if number % 2 else [0])
+    tree.load(tree.add(0, 5 * GBIT), range(8))
+    return tree
+
+
+def ceils() -> Tree:
+    """Eight classes, four of them with a ceil of 1 Gbit."""
+    tree = Tree(10 * GBIT)
+    for number in range(8):
+        tree.load(tree.add(0, 100 * MBIT, (1 + 9 * (number % 2)) * GBIT), range(8))
+    return tree
+
+
+def priorities(alone: bool) -> Tree:
+    """A class of priority 0 on one queue that always sends, or two that send 5 of 10 Gbit."""
+    tree = Tree(10 * GBIT, bound=2)
+    if alone:
+        tree.load(tree.add(0, 100 * MBIT, prio=0), [0])
+        for number in range(30):
+            tree.load(tree.add(0, 100 * MBIT, prio=1), range(8) if number % 2 else [number % 8])
+        return tree
+    tree.load(tree.add(0, 100 * MBIT, prio=0), [0], bps=3 * GBIT)
+    tree.load(tree.add(0, 100 * MBIT, prio=0), range(8), bps=GBIT / 4)
+    tree.load(tree.add(0, 100 * MBIT, prio=1), range(8))
+    tree.load(tree.add(0, 100 * MBIT, prio=2), range(8))
+    return tree
+
+
+def deep() -> Tree:
+    """Five levels, 216 leaves, 16 queues."""
+    tree = Tree(10 * GBIT)
+    level = [0]
+    for depth, (children, part) in enumerate(((6, 1), (6, 1), (3, 1), (2, 1)), 1):
+        below = []
+        for parent in level:
+            own = tree.classes[parent].rate * part / children
+            below += [tree.add(parent, own * 0.8, own * (3 if depth > 1 else 2), 4000)
+                      for _ in range(children)]
+        level = below
+    for number, leaf in enumerate(level):
+        if number % 3:
+            tree.load(leaf, range(16) if number % 2 else [number % 16])
+    return tree
+
+
+def on_off(period: int) -> Tree:
+    """Four classes that always send beside four that are on for a time and off for as long."""
+    tree = Tree(10 * GBIT, bound=NAN)
+    for _ in range(4):
+        tree.load(tree.add(0, 100 * MBIT), range(8))
+    for _ in range(4):
+        tree.load(tree.add(0, 100 * MBIT), range(8), on=period, off=period)
+    return tree
+
+
+def slow() -> Tree:
+    """20 Mbit."""
+    tree = Tree(20 * MBIT, end=5 * SECOND)
+    for number in range(4):
+        tree.load(tree.add(0, 2 * MBIT, 20 * MBIT if number else 5 * MBIT),
+                  range(8) if number < 2 else [number])
+    return tree
+
+
+def fast() -> Tree:
+    """100 Gbit, 64 queues."""
+    tree = Tree(100 * GBIT, end=SECOND // 5, over=NAN)
+    for number in range(16):
+        tree.load(tree.add(0, 3 * GBIT, (5 if number % 4 == 0 else 100) * GBIT), range(64))
+    return tree
+
+
+def sparse(rate: float, busy: int, share: float = 0.25) -> Tree:
+    """Two classes that send 1/10 of their rate, beside some that always send.
+
+    share: of the rate of the root that the rates of the others add up to.
+    """
+    tree = Tree(rate)
+    for _ in range(busy):
+        tree.load(tree.add(0, rate * share / busy), range(8))
+    for queue in range(2):
+        leaf = tree.add(0, rate / 100)
+        tree.sparse.append(len(tree.flows))
+        tree.load(leaf, [queue], bps=rate / 1000)
+    return tree
+
+
+def sparse_site() -> Tree:
+    """Four sites, each with 28 customers that always send and two that hardly do."""
+    tree = Tree(10 * GBIT)
+    for _ in range(4):
+        site = tree.add(0, 2.5 * GBIT, 3 * GBIT)
+        for number in range(30):
+            leaf = tree.add(site, 10 * MBIT, 500 * MBIT)
+            if number < 2:
+                tree.sparse.append(len(tree.flows))
+                tree.load(leaf, [number], bps=5 * MBIT)
+            else:
+                tree.load(leaf, range(8) if number % 2 == 0 else [number % 8])
+    return tree
+
+
+def at_random(seed: int) -> Tree:
+    """Five sites, up to 30 customers each, whatever the dice say."""
+    dice = random.Random(seed)
+    tree = Tree(10 * GBIT, bound=2)
+    for _ in range(5):
+        site = tree.add(0, dice.choice((0.5, 1, 1.5)) * GBIT, dice.choice((2, 3, 10)) * GBIT,
+                        dice.choice((2000, 10000, 50000)))
+        for _ in range(dice.randrange(2, 30)):
+            leaf = tree.add(site, dice.choice((5, 20)) * MBIT,
+                            dice.choice((100, 500, 2000)) * MBIT,
+                            dice.choice((1514, 4000, 20000)), dice.choice((0, 1)))
+            where = dice.sample(range(8), dice.randrange(1, 9))
+            tree.load(leaf, where, bps=dice.choice((0, 0, 1)) * dice.uniform(1, 40) * MBIT)
+    return tree
+
+
+def changing() -> Tree:
+    """The rate of all goes from 10 to 1 Gbit and back every 10 ms."""
+    tree = flat(8, bound=NAN, over=NAN)
+    tree.changes = [(at * 10 * MS, 0, int(rate), int(rate)) for at, rate in
+                    zip(range(1, 50), (GBIT, 10 * GBIT) * 25)]
+    return tree
+
+
+TREES: dict[str, Callable[[], Tree]] = {
+    "2 classes on 8 queues": lambda: flat(2),
+    "8 classes, every other on one queue": lambda: flat(8, every=2),
+    "32 classes on 8 queues": lambda: flat(32),
+    "128 classes, every other on one queue": lambda: flat(128, every=2),
+    "8 classes, 64 KB GSO": lambda: flat(8, length=65226, over=NAN),
+    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=NAN),
+    "rates of 24 Gbit below 10": overcommitted,
+    "4 of 8 classes have a ceil of 1 Gbit": ceils,
+    "a site of 2.5 Gbit, 50 customers of 200 Mbit": crowded_site,
+    "4 sites, 50 customers each, half of them send": isp,
+    "4 sites, all send, 32 queues": lambda: isp(busy=1, queues=32),
+    "4 sites, three of four customers send 20 Mbit": lambda: isp(busy=1, light=True),
+    "priority 0 sends 5 of 10 Gbit": lambda: priorities(alone=False),
+    "priority 0 on one queue, 30 classes after it": lambda: priorities(alone=True),
+    "five levels, 216 leaves, 16 queues": deep,
+    "20 Mbit": slow,
+    "100 Gbit, 64 queues": fast,
+    **{f"at random, {seed}": lambda seed=seed: at_random(seed) for seed in range(1, 9)},
+    "on and off every ms": lambda: on_off(MS),
+    "on and off every 20 ms": lambda: on_off(20 * MS),
+    "the rate changes 100 times a second": changing,
+    "sparse beside 8, 1 Gbit": lambda: sparse(GBIT, 8),
+    "sparse beside 32, 1 Gbit": lambda: sparse(GBIT, 32),
+    "sparse beside rates of 32 Gbit below 10": lambda: sparse(10 * GBIT, 8, share=3.2),
+    "sparse on busy sites": sparse_site,
+}
+
+
+# ------------------------------------------------------------- in a kernel
+
+def above(tree: Tree, number: int) -> Iterator[int]:
+    """A class and all above it."""
+    while number >= 0:
+        yield number
+        number = tree.classes[number].parent
+
+
+def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
+    """What tc -batch reads to add the classes that are used on a queue (None: all) to an htb."""
+    used = {0}
+    for leaf, where, *_ in tree.flows:
+        if queue in (None, where):
+            used.update(above(tree, leaf))
+    lines = []
+    for number in sorted(used):
+        one = tree.classes[number]
+        parent = f"{one.parent + 1:x}" if number else ""
+        burst = max(1600, one.ceil / 8 * 5e-6)  # bytes: what a slack of 5 us needs
+        lines.append(f"class add dev {NAME} parent {handle:x}:{parent} classid "
+                     f"{handle:x}:{number + 1:x} htb rate {one.rate:.0f}bit ceil "
+                     f"{one.ceil:.0f}bit quantum {one.quantum} prio {one.prio} "
+                     f"burst {burst:.0f} cburst {burst:.0f}")
+        if any(flow[0] == number and flow[2] > FRAME for flow in tree.flows):
+            lines.append(f"qdisc add dev {NAME} parent {handle:x}:{number + 1:x} pfifo limit 16")
+    return lines
+
+
+def tree_lines(tree: Tree, contender: str, queues: int) -> list[str]:
+    """What tc -batch reads to put a tree on hop0."""
+    parent, _, shaper = contender.rpartition(" + ")
+    if not parent:
+        return [f"qdisc replace dev {NAME} root handle 1: {shaper}", *class_lines(tree, 1, None)]
+    lines = [f"qdisc replace dev {NAME} root handle 1: {parent}"]
+    for queue in range(queues):
+        handle = 0x10 + queue
+        lines += [f"qdisc add dev {NAME} parent 1:{queue + 1:x} handle {handle:x}: {shaper}",
+                  *class_lines(tree, handle, queue)]
+    return lines
+
+
+def run(tree: Tree, contender: str, hop: Hop) -> dict:
+    """What the classes of a tree get: {"bps": of each, "used": of all, "excess": bytes that a
+    next hop has to queue, "wait": the longest of each flow, s}."""
+    hop.clear()
+    tc(f"qdisc del dev {NAME} root", check=False)
+    tc("-batch -", "\n".join(tree_lines(tree, contender, hop.queues)))
+    for leaf, queue, length, gap, on, off, begin, stop in tree.flows:
+        handle = 0x10 + queue if " + " in contender else 1
+        more = {"on": on / 1e9, "off": off / 1e9} if off else {}
+        if gap:
+            more |= {"mode": "paced", "rate": 8e9 * length / gap}
+        if length > FRAME:
+            more["gso"] = 1448
+            # A saturating one would count the packets of all classes of the queue
+            more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}
+        hop.stream(queue, size=length, priority=(handle << 16) + leaf + 1, start=begin / 1e9,
+                   stop=stop / 1e9 if stop < tree.end else None, depth=16 if gap else 64, **more)
+    start = tree.end / 5e9
+    hop.meter(tree.ceil, from_s=start)
+    got = hop.run(tree.end / 1e9)
+    bps = [0.0] * len(tree.classes)
+    for (leaf, *_), stream in zip(tree.flows, got["streams"]):
+        for number in above(tree, leaf):
+            bps[number] += stream["bps"]
+    return {"bps": bps, "excess": got["excess"]["bytes"],
+            "wait": [stream["delay"]["max"] for stream in got["streams"]]}
+
+
+def guest(spec: dict) -> Iterator[dict]:
+    """Run the trees of a spec below its contenders. Runs in the guest.
+
+    only: {contender: the trees that it runs, if not all}.
+    """
+    for name in spec["trees"]:
+        tree = TREES[name]()
+        hop = Hop(max(2, 1 + max(queue for _, queue, *_ in tree.flows)))
+        for contender in spec["contenders"]:
+            if contender not in spec["only"] or name in spec["only"][contender]:
+                yield {"tree": name, "contender": contender,
+                       **run(tree, contender, hop)}
+        hop.remove()

@@ -1,0 +1,897 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/* Classes with a rate, a ceil and a priority, shared by many queues */
+
+#include <linux/export.h>
+#include <linux/if_ether.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/string.h>
+#include <net/net_debug.h>
+#include <net/sch_rate_tree.h>
+
+/**
+ * DOC: rate tree
+ *
+ * A tree of classes, as HTB has it, for queues that run under locks of their
+ * own. A scheduler under a lock of the tree grants *slots*, not packets. A slot
+ * allows a *member*, which is a class on one queue, to send a number of bytes
+ * from a given time on, paced at the rate of the root. A queue takes that lock
+ * about once per slot, and sends what it was granted under its own.
+ *
+ * Slots follow each other without a gap as long as any member that may have one
+ * waits. They are granted only shortly before they begin, when it is known
+ * which members wait: at most RATE_TREE_AHEAD, or the time of two packets if
+ * that is longer. Any queue that asks grants what is due, to whichever member.
+ *
+ * A slot is granted from the root down. Of the children that have members
+ * waiting and are not above their ceil, a child below its rate goes first, the
+ * one that is furthest behind before others. If none is below its rate, the
+ * first priority goes first, and within it the child that had least beyond its
+ * rate, divided by its quantum. The priority of a class with children is the
+ * first of those that wait below it.
+ *
+ * Members of a class take turns. If a class has both children and waiting
+ * members of its own, they get slots alternately. A class that did not use its
+ * rate for some time can catch up on RATE_TREE_HORIZON of it. Where rates add
+ * up to more than there is, each gets less in proportion.
+ *
+ * A slot is rounded down to packets of the largest size in this backlog, cut to
+ * the backlog, and increased by what the member overdrew in earlier slots. All
+ * slots of one round last about RATE_TREE_ROUND together, but no slot is longer
+ * than RATE_TREE_SLOT_MAX or a packet. A member that was late for its slot
+ * sends it at once when it comes, unless the slot ended more than the lateness
+ * limit ago: then it is lost. The limit is RATE_TREE_HORIZON, or the time of
+ * four packets if that is longer.
+ *
+ * In any interval t, the bytes sent do not exceed what the rate of the root
+ * allows in t and in the time that slots are granted ahead, plus one packet per
+ * member. Late queues add up to the lateness limit, and slots that were given
+ * back up to the time that they are granted ahead.
+ *
+ * A queue asks again when a member is likely to have been granted a slot, which
+ * it knows from how long the last turns took. Whoever grants a slot wakes the
+ * queue only if it would otherwise ask more than RATE_TREE_LATE after the slot
+ * begins, as when other classes have become idle.
+ */
+
+static bool after(u64 a, u64 b)
+{
+	return time_after64(a, b);
+}
+
+static u64 later(u64 a, u64 b)
+{
+	return after(a, b) ? a : b;
+}
+
+static void rate_tree_speed(struct rate_tree_speed *s, u64 rate)
+{
+	s->frac = 0;
+	s->shift = 34;
+	s->mult = div64_u64((u64)NSEC_PER_SEC << 34, rate);
+	while (s->mult >> 34) {
+		s->mult >>= 1;
+		s->shift--;
+	}
+}
+
+/* Good for 2^29 bytes */
+static u64 to_ns(const struct rate_tree_speed *s, u64 bytes)
+{
+	return (bytes * s->mult) >> s->shift;
+}
+
+/* The same, without losing what is less than a ns */
+static u64 to_ns_exact(struct rate_tree_speed *s, u64 bytes)
+{
+	u64 fxp = bytes * s->mult + s->frac;
+
+	s->frac = fxp & (BIT_ULL(s->shift) - 1);
+	return fxp >> s->shift;
+}
+
+/* What could be sent in a time, bytes */
+static u64 to_bytes(u64 rate, u64 ns)
+{
+	return mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC);
+}
+
+#define rate_node_class(node)					\
+	rb_entry(node, struct rate_tree_class, rate_node)
+#define over_node_class(node)					\
+	rb_entry(node, struct rate_tree_class, over_node)
+#define due_member(node)					\
+	rb_entry(node, struct rate_tree_member, due)
+
+static bool by_rate(struct rb_node *a, const struct rb_node *b)
+{
+	return after(rate_node_class(b)->rate_until,
+		     rate_node_class(a)->rate_until);
+}
+
+static bool by_ceil(struct rb_node *a, const struct rb_node *b)
+{
+	return after(rate_node_class(b)->ceil_until,
+		     rate_node_class(a)->ceil_until);
+}
+
+static bool by_over(struct rb_node *a, const struct rb_node *b)
+{
+	struct rate_tree_class *one = over_node_class(a);
+	struct rate_tree_class *other = over_node_class(b);
+
+	return after(other->over[other->at_prio], one->over[one->at_prio]);
+}
+
+static bool by_ask(struct rb_node *a, const struct rb_node *b)
+{
+	return after(due_member(b)->ask, due_member(a)->ask);
+}
+
+/* How far a slot may lie in the past */
+static u64 rate_tree_lateness(const struct rate_tree_speed *root)
+{
+	return max(RATE_TREE_HORIZON, to_ns(root, 4 * ETH_FRAME_LEN));
+}
+
+static u64 rate_tree_ahead(const struct rate_tree_speed *root)
+{
+	return max(RATE_TREE_AHEAD, to_ns(root, 2 * ETH_FRAME_LEN));
+}
+
+static bool rate_tree_wants(const struct rate_tree_class *c)
+{
+	return c->prios || !list_empty(&c->waiting);
+}
+
+static u8 rate_tree_prio(const struct rate_tree_class *c)
+{
+	return c->prios ? __ffs(c->prios) : c->prio;
+}
+
+/* Take a class out of the trees that it is in */
+static void rate_tree_detach(struct rate_tree_class *c)
+{
+	struct rate_tree_class *p = c->parent;
+
+	if (c->state == RATE_TREE_BLOCKED) {
+		rb_erase_cached(&c->rate_node, &c->tree->blocked);
+	} else if (c->state == RATE_TREE_READY) {
+		rb_erase_cached(&c->rate_node, &p->by_rate);
+		rb_erase_cached(&c->over_node, &p->by_over[c->at_prio]);
+		if (!rb_first_cached(&p->by_over[c->at_prio]))
+			p->prios &= ~BIT(c->at_prio);
+	}
+	c->state = RATE_TREE_IDLE;
+}
+
+/* Put a class where it belongs at a time. It has no claim to what it did not
+ * want before.
+ */
+static void rate_tree_attach(struct rate_tree_class *c, u64 at)
+{
+	struct rate_tree_class *p = c->parent;
+	u8 prio = rate_tree_prio(c);
+
+	if (!rate_tree_wants(c))
+		return;
+
+	if (after(c->ceil_until, at)) {
+		c->state = RATE_TREE_BLOCKED;
+		rb_add_cached(&c->rate_node, &c->tree->blocked, by_ceil);
+		return;
+	}
+
+	c->rate_until = later(c->rate_until,
+			      at - p->behind - RATE_TREE_HORIZON);
+	/* It is ahead of others by its last slot at most, or this is old */
+	if (c->over[prio] - p->served[prio] > BIT_ULL(50))
+		c->over[prio] = p->served[prio];
+	c->at_prio = prio;
+	c->state = RATE_TREE_READY;
+	rb_add_cached(&c->rate_node, &p->by_rate, by_rate);
+	rb_add_cached(&c->over_node, &p->by_over[prio], by_over);
+	p->prios |= BIT(prio);
+}
+
+/* What waits in or below a class has changed, or it may be below its ceil by
+ * now. That may change where it belongs, and its parents.
+ */
+static void rate_tree_settle(struct rate_tree_class *c, u64 at)
+{
+	for (; c->parent; c = c->parent) {
+		if (!rate_tree_wants(c)) {
+			if (c->state == RATE_TREE_IDLE)
+				return;
+		} else if (after(c->ceil_until, at)) {
+			if (c->state == RATE_TREE_BLOCKED)
+				return;
+		} else if (c->state == RATE_TREE_READY &&
+			   c->at_prio == rate_tree_prio(c)) {
+			return;
+		}
+		rate_tree_detach(c);
+		rate_tree_attach(c, at);
+	}
+}
+
+static void rate_tree_unblock(struct rate_tree *t, u64 at)
+{
+	struct rate_tree_class *c;
+	struct rb_node *node;
+
+	while ((node = rb_first_cached(&t->blocked))) {
+		c = rate_node_class(node);
+		if (after(c->ceil_until, at))
+			return;
+		rate_tree_settle(c, at);
+	}
+}
+
+static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
+{
+	return !after(c->rate_until, at - c->parent->behind);
+}
+
+/* Which child gets the next slot? */
+static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
+{
+	struct rb_root_cached *first;
+	struct rate_tree_class *c;
+
+	c = rate_node_class(rb_first_cached(&p->by_rate));
+	p->behind = later(p->behind, at - RATE_TREE_HORIZON - c->rate_until);
+	if (rate_tree_assured(c, at))
+		return c;
+
+	first = &p->by_over[__ffs(p->prios)];
+	return over_node_class(rb_first_cached(first));
+}
+
+/* A class got a slot */
+static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
+			      u32 len)
+{
+	struct rate_tree_class *p = c->parent;
+	u64 *served = &p->served[c->at_prio];
+	u64 *over = &c->over[c->at_prio];
+	u64 burst;
+
+	if (rate_tree_assured(c, at)) {
+		c->rate_until += to_ns_exact(&c->rate_ns, len);
+	} else {
+		*served = later(*served, *over);
+		*over += div_u64((u64)len << 32, c->quantum);
+	}
+	if (c->ceil < p->ceil) {
+		burst = max(RATE_TREE_HORIZON / 2,
+			    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+		c->ceil_until = later(c->ceil_until, start - burst) +
+				to_ns_exact(&c->ceil_ns, len);
+	}
+}
+
+/* Does a slot go on with the last one of a member? Not for long, or it is never
+ * lost.
+ */
+static bool rate_tree_extends(const struct rate_tree_member *m, u64 start)
+{
+	const struct rate_tree_slot *last;
+
+	if (!m->slots)
+		return false;
+
+	last = &m->slot[m->slots - 1];
+	return last->end == start &&
+	       !after(start, last->start + RATE_TREE_HORIZON);
+}
+
+static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 end,
+			   u32 len)
+{
+	struct rate_tree_queue *q = m->queue;
+	struct rate_tree_slot *s;
+
+	WRITE_ONCE(q->grants, q->grants + 1);
+	/* Pairs with rate_tree_next(): the queue sees this, or @wake is new */
+	smp_mb();
+	if (after(READ_ONCE(q->wake), start + RATE_TREE_LATE))
+		q->kick(q);
+
+	WRITE_ONCE(m->booked, m->booked + len);
+	if (rate_tree_extends(m, start)) {
+		s = &m->slot[m->slots - 1];
+		s->end = end;
+		s->len += len;
+		return;
+	}
+	if (!m->slots)
+		list_add_tail(&m->granted, &q->granted);
+	s = &m->slot[m->slots++];
+	s->start = start;
+	s->end = end;
+	s->len = len;
+}
+
+/* Grant a slot to a member. Return false if none may have one. */
+static bool rate_tree_grant(struct rate_tree *t, u64 now)
+{
+	struct rate_tree_speed *ns = &t->root.ceil_ns;
+	struct rate_tree_class *c = &t->root, *n;
+	u64 at = later(t->tail, now), start;
+	struct rate_tree_member *m;
+	u32 wanted, longest, most;
+
+	/* Nobody has a claim to time in which all were above their ceils */
+	if (!rate_tree_wants(c))
+		t->tail = later(t->tail, now);
+	rate_tree_unblock(t, at);
+	if (!rate_tree_wants(c))
+		return false;
+
+	start = later(t->tail, now - rate_tree_lateness(ns));
+	most = min(c->most / t->waiting, RATE_TREE_SLOT_MAX);
+	while (c->prios) {
+		c->own = !c->own && !list_empty(&c->waiting);
+		if (c->own)
+			break;
+		c = rate_tree_pick(c, at);
+		most = min(most, c->most);
+	}
+	for (n = c; n->parent; n = n->parent)
+		rate_tree_detach(n);
+
+	m = list_first_entry(&c->waiting, struct rate_tree_member, waiting);
+	wanted = READ_ONCE(m->wanted);
+	wanted -= min(wanted, m->booked);
+	/* Whole packets, or members are ahead and behind by one each */
+	longest = READ_ONCE(m->longest);
+	most = max(rounddown(most, longest), longest) + READ_ONCE(m->owed);
+	most = min(most, wanted);
+	/* A member that has many slots asks again when it has used one */
+	if (m->slots == RATE_TREE_SLOTS && !rate_tree_extends(m, start))
+		most = 0;
+	list_del(&m->waiting);
+	if (most && wanted > most) {
+		list_add_tail(&m->waiting, &c->waiting);
+	} else {
+		WRITE_ONCE(m->waits, false);
+		t->waiting--;
+	}
+
+	for (n = c; n->parent; n = n->parent) {
+		if (most)
+			rate_tree_account(n, start, at, most);
+		rate_tree_attach(n, at);
+	}
+	if (most) {
+		t->tail = start + to_ns_exact(ns, most);
+		rate_tree_book(m, start, t->tail, most);
+	}
+
+	return true;
+}
+
+static void rate_tree_wait(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+
+	if (m->waits)
+		return;
+
+	/* Nobody has a claim to time in which none could be granted */
+	if (!rate_tree_wants(&t->root))
+		t->tail = later(t->tail, now);
+	if (!m->slots && m->left <= 0)
+		m->since = now;
+	t->waiting++;
+	WRITE_ONCE(m->waits, true);
+	list_add_tail(&m->waiting, &m->class->waiting);
+	rate_tree_settle(m->class, later(t->tail, now));
+}
+
+/* Out of the lists of those that wait for a slot, or have one */
+static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+
+	if (m->waits) {
+		WRITE_ONCE(m->waits, false);
+		t->waiting--;
+		list_del(&m->waiting);
+		rate_tree_settle(m->class, later(t->tail, now));
+	}
+	if (m->slots)
+		list_del(&m->granted);
+	m->slots = 0;
+}
+
+static void rate_tree_due(struct rate_tree_member *m, u64 ask)
+{
+	struct rb_root_cached *due = &m->queue->due;
+
+	if (!RB_EMPTY_NODE(&m->due))
+		rb_erase_cached(&m->due, due);
+	m->ask = ask;
+	rb_add_cached(&m->due, due, by_ask);
+}
+
+static void rate_tree_not_due(struct rate_tree_member *m)
+{
+	if (RB_EMPTY_NODE(&m->due))
+		return;
+
+	rb_erase_cached(&m->due, &m->queue->due);
+	RB_CLEAR_NODE(&m->due);
+}
+
+/* When a member is likely to have been granted its next slot */
+static u64 rate_tree_expect(const struct rate_tree_member *m)
+{
+	return m->since + m->turn - rate_tree_ahead(&m->queue->ns);
+}
+
+static void rate_tree_begin(struct rate_tree_member *m,
+			    const struct rate_tree_slot *s)
+{
+	s64 turn = after(s->start, m->since) ? s->start - m->since : 0;
+
+	if (m->left <= 0)
+		m->next = s->start;
+	m->left += s->len;
+	WRITE_ONCE(m->owed, max(-m->left, 0));
+	WRITE_ONCE(m->wanted, m->wanted - min(m->wanted, s->len));
+	m->turn += (min_t(s64, turn, NSEC_PER_SEC) - m->turn) / 4;
+	m->since = s->start;
+}
+
+/* Let the tree know what was sent */
+static void rate_tree_tell(struct rate_tree_member *m)
+{
+	struct rate_tree_class *c;
+
+	if (!m->sent)
+		return;
+
+	for (c = m->class; c; c = c->parent)
+		WRITE_ONCE(c->bytes, c->bytes + m->sent);
+	m->sent = 0;
+}
+
+/* Let a member begin the slots whose time has come */
+static void rate_tree_begin_slots(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree_queue *q = m->queue;
+	u64 lost = now - rate_tree_lateness(&q->ns);
+	struct rate_tree_slot *s = m->slot;
+	bool was = m->left > 0;
+	int i;
+
+	rate_tree_tell(m);
+	/* The tail has moved back if others gave up slots, or the rate rose */
+	for (i = 0; i < m->slots; i++)
+		if (after(s[i].start, q->tree->tail))
+			s[i].start = q->tree->tail;
+
+	while (m->slots && !after(s->start, now + q->slack)) {
+		WRITE_ONCE(m->booked, m->booked - s->len);
+		if (!after(lost, s->end))
+			rate_tree_begin(m, s);
+		memmove(s, s + 1, --m->slots * sizeof(*s));
+	}
+	if (m->wanted > m->booked && m->slots < RATE_TREE_SLOTS)
+		rate_tree_wait(m, now);
+
+	m->known = m->slots;
+	if (m->slots) {
+		rate_tree_not_due(m);
+		if (after(q->ask, s->start))
+			q->ask = s->start;
+	} else {
+		list_del(&m->granted);
+	}
+	if (m->left > 0) {
+		rate_tree_not_due(m);
+		if (!was)
+			list_add_tail(&m->open, &q->open);
+	} else if (!m->slots && RB_EMPTY_NODE(&m->due)) {
+		rate_tree_due(m, rate_tree_expect(m));
+	}
+}
+
+/* See what the members of a queue were granted, and grant what is due */
+static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
+{
+	struct rate_tree_member *m, *next;
+	int grants = RATE_TREE_GRANTS;
+	struct rate_tree *t = q->tree;
+	u64 ahead, waited;
+	struct rb_node *node;
+
+	WRITE_ONCE(q->wake, now);
+	spin_lock(&t->lock);
+	q->ns = t->root.ceil_ns;
+	q->slack = min_t(u64, RATE_TREE_SLACK, to_ns(&q->ns, ETH_FRAME_LEN));
+	ahead = rate_tree_ahead(&q->ns);
+	/* Some may not wait although they should, or have paused */
+	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
+		m = due_member(node);
+		if (after(m->ask, now))
+			break;
+		if (m->wanted > m->booked)
+			rate_tree_wait(m, now);
+	}
+	while (grants && !after(t->tail, now + ahead) &&
+	       rate_tree_grant(t, now))
+		grants--;
+
+	/* Others may want the lock meanwhile */
+	q->ask = grants ? now + NSEC_PER_SEC : now;
+	q->seen = q->grants;
+	list_for_each_entry_safe(m, next, &q->granted, granted)
+		rate_tree_begin_slots(m, now);
+
+	/* The others ask again soon, the later the longer they have waited */
+	while ((node = rb_first_cached(&q->due))) {
+		m = due_member(node);
+		if (after(m->ask, now))
+			break;
+		waited = after(now, m->since) ? now - m->since : 0;
+		rate_tree_due(m, later(rate_tree_expect(m),
+				       now + max(ahead / 4, waited / 32)));
+	}
+	spin_unlock(&t->lock);
+}
+
+/* A class has changed, and how long turns take with it */
+static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
+{
+	struct rb_node *node;
+
+	q->changes = READ_ONCE(q->tree->changes);
+	q->ask = now;
+	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
+		due_member(node)->turn = 0;
+		due_member(node)->ask = now;
+	}
+}
+
+/**
+ * rate_tree_next - which member of a queue may send a packet now
+ * @q: the queue
+ * @now: time, ns
+ * @when: set to the time at which to ask again if there is none, ns
+ *
+ * Context: lock of the queue held, bottom halves disabled.
+ * Return: the member, or NULL. What it sends has to be charged, and its backlog
+ * told. If it cannot send after all, see rate_tree_pause().
+ */
+struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
+					u64 *when)
+{
+	struct rate_tree_member *m, *first;
+	struct rb_node *node;
+	u64 at;
+
+	if (q->changes != READ_ONCE(q->tree->changes))
+		rate_tree_changed(q, now);
+
+	for (;;) {
+		first = NULL;
+		list_for_each_entry(m, &q->open, open)
+			if (!first || after(first->next, m->next))
+				first = m;
+		if (first && !after(first->next, now + q->slack))
+			return first;
+
+		at = q->ask - q->slack;
+		node = rb_first_cached(&q->due);
+		if (node && after(at, due_member(node)->ask))
+			at = due_member(node)->ask;
+		if (!after(at, now)) {
+			rate_tree_ask(q, now);
+			continue;
+		}
+		if (first && after(at, first->next - q->slack))
+			at = first->next - q->slack;
+		/* See rate_tree_book() */
+		smp_store_mb(q->wake, at);
+		if (READ_ONCE(q->grants) == q->seen)
+			break;
+		rate_tree_ask(q, now);
+	}
+
+	*when = at;
+	return NULL;
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_next, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_charge - a packet was sent
+ * @m: the member, which rate_tree_next() has returned
+ * @len: of the packet, bytes
+ *
+ * The owner then calls rate_tree_backlog().
+ *
+ * Context: lock of the queue held.
+ */
+void rate_tree_charge(struct rate_tree_member *m, u32 len)
+{
+	if (len > m->longest)
+		WRITE_ONCE(m->longest, len);
+	m->next += to_ns(&m->queue->ns, len);
+	m->sent += len;
+	m->left -= len;
+	if (m->left <= 0) {
+		WRITE_ONCE(m->owed, -m->left);
+		list_del_init(&m->open);
+	}
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_charge, "NET_SCHED_INTERNAL");
+
+/* A member has nothing to send. What it was granted goes back to the root, and
+ * to ceils, but it stays charged to the rates of its classes.
+ */
+static void rate_tree_idle(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+	struct rate_tree_class *c;
+	u64 bytes = 0;
+
+	rate_tree_not_due(m);
+	m->known = false;
+	m->backlogged = false;
+	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
+	spin_lock(&t->lock);
+	rate_tree_tell(m);
+	WRITE_ONCE(m->wanted, 0);
+	rate_tree_unwait(m, now);
+	if (m->left > 0) {
+		list_del_init(&m->open);
+		bytes = m->left;
+		m->left = 0;
+	}
+	bytes += m->booked;
+	WRITE_ONCE(m->booked, 0);
+	if (after(t->tail, now))
+		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
+	for (c = m->class; c; c = c->parent)
+		if (c->state != RATE_TREE_BLOCKED)
+			c->ceil_until -= to_ns(&c->ceil_ns, bytes);
+	spin_unlock(&t->lock);
+}
+
+/**
+ * rate_tree_pause - a member has a backlog, but cannot send
+ * @m: the member, which rate_tree_next() has returned
+ * @now: time, ns
+ * @until: when to try again, ns
+ *
+ * It gives back what it was granted.
+ *
+ * Context: lock of the queue held, bottom halves disabled.
+ */
+void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
+{
+	u32 wanted = clamp_t(s64, m->wanted + m->left, 1, BIT(28));
+
+	rate_tree_idle(m, now);
+	m->backlogged = true;
+	WRITE_ONCE(m->wanted, wanted);
+	rate_tree_due(m, until);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_backlog - tell the backlog of a member
+ * @m: the member
+ * @now: time, ns
+ * @backlog: what it has to send, bytes
+ *
+ * To be called whenever that has changed. The owner then asks by
+ * rate_tree_next().
+ *
+ * Context: lock of the queue held, bottom halves disabled.
+ */
+void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
+{
+	struct rate_tree *t = m->queue->tree;
+	u32 wanted;
+
+	if (!backlog) {
+		if (m->backlogged)
+			rate_tree_idle(m, now);
+		return;
+	}
+
+	m->backlogged = true;
+	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
+	WRITE_ONCE(m->wanted, wanted);
+	if (wanted > READ_ONCE(m->booked) && !READ_ONCE(m->waits)) {
+		spin_lock(&t->lock);
+		if (!m->slots && m->left <= 0)
+			rate_tree_due(m, now);
+		rate_tree_wait(m, now);
+		spin_unlock(&t->lock);
+	}
+	/* A slot may have been granted since the queue looked */
+	if (m->left <= 0 && !m->known && RB_EMPTY_NODE(&m->due))
+		rate_tree_due(m, rate_tree_expect(m));
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_set - configure a class
+ * @c: the class
+ * @rate: bytes/s, more than 0
+ * @ceil: bytes/s, more than 0
+ * @quantum: bytes, more than 0
+ * @prio: below RATE_TREE_PRIOS
+ * @now: time, ns
+ *
+ * Context: RTNL held, in process context.
+ * Return: true if the owner has to let all queues ask, as what they wait for
+ * may come sooner now.
+ */
+bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
+		   u8 prio, u64 now)
+{
+	u64 most = to_bytes(ceil, c->parent ? RATE_TREE_HORIZON / 2 :
+					      RATE_TREE_ROUND);
+	bool was, known = c->quantum;
+	struct rate_tree *t = c->tree;
+	u64 at, booked = 0;
+
+	if (rate == c->rate && ceil == c->ceil && quantum == c->quantum &&
+	    prio == c->prio)
+		return false;
+
+	spin_lock_bh(&t->lock);
+	was = rate_tree_wants(&t->root);
+	at = later(t->tail, now);
+	rate_tree_detach(c);
+	if (!c->parent && c->ceil && c->ceil != ceil)
+		booked = min(to_bytes(c->ceil, at - now), BIT(28));
+	if (rate != c->rate) {
+		rate_tree_speed(&c->rate_ns, rate);
+		if (c->parent)
+			c->rate_until = at - c->parent->behind;
+	}
+	if (ceil != c->ceil) {
+		rate_tree_speed(&c->ceil_ns, ceil);
+		c->ceil_until = at;
+	}
+	if (booked) {
+		/* What was granted takes longer or shorter now */
+		at = now + min(to_ns(&c->ceil_ns, booked),
+			       rate_tree_lateness(&c->ceil_ns));
+		t->tail = at;
+	}
+	c->rate = rate;
+	c->ceil = ceil;
+	c->quantum = quantum;
+	c->prio = prio;
+	c->most = min(most, U32_MAX);
+	rate_tree_settle(c, at);
+	if (!was && rate_tree_wants(&t->root))
+		t->tail = later(t->tail, now);
+	WRITE_ONCE(t->changes, t->changes + known);
+	spin_unlock_bh(&t->lock);
+
+	return known;
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_add - add a class
+ * @t: the tree
+ * @c: the class, which rate_tree_set() has to configure
+ * @parent: NULL for the root
+ *
+ * Context: RTNL held.
+ */
+void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
+		   struct rate_tree_class *parent)
+{
+	int i;
+
+	memset(c, 0, sizeof(*c));
+	c->tree = t;
+	c->parent = parent;
+	INIT_LIST_HEAD(&c->waiting);
+	c->by_rate = RB_ROOT_CACHED;
+	for (i = 0; i < RATE_TREE_PRIOS; i++)
+		c->by_over[i] = RB_ROOT_CACHED;
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_add, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_remove - remove a class
+ * @c: the class, which has no children and no members any more
+ *
+ * The owner may free it then.
+ *
+ * Context: RTNL held.
+ */
+void rate_tree_remove(struct rate_tree_class *c)
+{
+	DEBUG_NET_WARN_ON_ONCE(rate_tree_wants(c));
+	DEBUG_NET_WARN_ON_ONCE(c->state != RATE_TREE_IDLE);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_remove, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_init - a tree with nothing but a root
+ * @t: the tree
+ *
+ * Context: any; nobody else uses it yet.
+ */
+void rate_tree_init(struct rate_tree *t)
+{
+	memset(t, 0, sizeof(*t));
+	spin_lock_init(&t->lock);
+	t->blocked = RB_ROOT_CACHED;
+	rate_tree_add(t, &t->root, NULL);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_init, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_queue_init - a queue that will send for classes of a tree
+ * @q: the queue
+ * @t: the tree
+ * @kick: see &struct rate_tree_queue
+ *
+ * Context: RTNL held.
+ */
+void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,
+			  void (*kick)(struct rate_tree_queue *q))
+{
+	memset(q, 0, sizeof(*q));
+	q->tree = t;
+	q->kick = kick;
+	INIT_LIST_HEAD(&q->granted);
+	INIT_LIST_HEAD(&q->open);
+	q->due = RB_ROOT_CACHED;
+	/* The first look at the tree tells the rest */
+	q->changes = t->changes - 1;
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_queue_init, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_join - a class is used on one more queue
+ * @q: the queue
+ * @m: what the queue has of the class
+ * @c: the class
+ *
+ * Context: RTNL held.
+ */
+void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
+		    struct rate_tree_class *c)
+{
+	memset(m, 0, sizeof(*m));
+	m->class = c;
+	m->queue = q;
+	m->longest = ETH_FRAME_LEN;
+	INIT_LIST_HEAD(&m->open);
+	RB_CLEAR_NODE(&m->due);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_join, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_leave - a class is not used on a queue any more
+ * @m: what the queue has of the class; may be freed then
+ * @now: time, ns
+ *
+ * Context: RTNL and the lock of the queue held, bottom halves disabled; or
+ * nobody sending through the queue any more, bottom halves disabled.
+ */
+void rate_tree_leave(struct rate_tree_member *m, u64 now)
+{
+	rate_tree_idle(m, now);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_leave, "NET_SCHED_INTERNAL");
+
+MODULE_DESCRIPTION("Classes with rates, shared by many queues");
+MODULE_LICENSE("Dual BSD/GPL");

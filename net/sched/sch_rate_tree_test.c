@@ -1,0 +1,824 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
+/*
+ * KUnit tests for the rate tree
+ *
+ * All time is virtual: packets arrive at members, queues are called when they
+ * asked to be (or late), and send what they may. What each class gets is
+ * compared with what it should get, and a meter watches the root: the backlog
+ * of a queue that takes all that is sent and drains at the rate of the root.
+ */
+
+#include <kunit/test.h>
+#include <linux/bottom_half.h>
+#include <linux/if_ether.h>
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+#include <linux/slab.h>
+#include <net/sch_rate_tree.h>
+
+#define RTT_MTU		1514
+#define RTT_GBIT	125000000ULL	/* bytes/s */
+#define RTT_MBIT	125000ULL
+#define RTT_MS		((u64)NSEC_PER_MSEC)
+#define RTT_NEVER	S64_MAX
+#define RTT_QUEUES	8
+#define RTT_CLASSES	32
+#define RTT_FLOWS	128
+#define RTT_KB		1000
+
+/* What a class has to send on one queue */
+struct rtt_flow {
+	struct rate_tree_member	m;
+	u32			queue;
+	u32			class;
+	u32			len;	/* of a packet, bytes */
+	u64			gap;	/* of arrivals, ns; 0: no end of them */
+	u64			stop;	/* when arrivals end, ns */
+	u64			arrive;	/* next, ns */
+	u32			packets; /* that wait; of those that arrive */
+	u64			first;	/* when the first of them did, ns */
+	u64			longest; /* wait, ns */
+	u64			bytes;	/* sent in what is measured */
+	u64			paused;	/* it cannot send before that, ns */
+	u32			told;	/* backlog, bytes */
+	bool			joined;
+};
+
+struct rtt_queue {
+	struct rate_tree_queue	q;
+	u64			wake;	/* ns */
+	u64			stopped; /* no call before that, ns */
+	u32			late;	/* of calls, at most, ns */
+	u32			kicks;
+};
+
+/* Times but @start are since then. The meter holds bytes * NSEC_PER_SEC. */
+struct rtt {
+	struct kunit		*test;
+	struct rate_tree	tree;
+	struct rate_tree_class	class[RTT_CLASSES];
+	u32			classes;
+	struct rtt_flow		flow[RTT_FLOWS];
+	u32			flows;
+	struct rtt_queue	queue[RTT_QUEUES];
+	struct rnd_state	rnd;
+	u64			start;	/* clock at time 0 */
+	u64			now;
+	u64			from;	/* measured from there on */
+	u64			seen;	/* by the meter */
+	u64			level;
+	u64			peak;
+	u64			bytes;
+	u64			packets;
+};
+
+static u64 rtt_random(struct rtt *s, u64 below)
+{
+	return mul_u64_u32_shr(below, prandom_u32_state(&s->rnd), 32);
+}
+
+static struct rate_tree_class *rtt_class(struct rtt *s, u32 class)
+{
+	return class ? &s->class[class] : &s->tree.root;
+}
+
+static void rtt_kick(struct rate_tree_queue *queue)
+{
+	struct rtt_queue *q = container_of(queue, struct rtt_queue, q);
+
+	q->wake = 0;
+	q->kicks++;
+}
+
+static struct rtt *rtt_init(struct kunit *test, u64 start, u64 rate)
+{
+	struct rtt *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
+	int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, s);
+	s->test = test;
+	s->start = start;
+	prandom_seed_state(&s->rnd, 1);
+	rate_tree_init(&s->tree);
+	s->tree.tail = start;
+	s->classes = 1;
+	rate_tree_set(&s->tree.root, rate, rate, RTT_MTU, 0, start);
+	for (i = 0; i < RTT_QUEUES; i++) {
+		rate_tree_queue_init(&s->queue[i].q, &s->tree, rtt_kick);
+		s->queue[i].late = 3 * NSEC_PER_USEC;
+	}
+	return s;
+}
+
+static u32 rtt_add(struct rtt *s, u32 parent, u64 rate, u64 ceil, u32 quantum,
+		   u8 prio)
+{
+	struct rate_tree_class *c = &s->class[s->classes];
+
+	KUNIT_ASSERT_LT(s->test, s->classes, RTT_CLASSES);
+	rate_tree_add(&s->tree, c, rtt_class(s, parent));
+	rate_tree_set(c, rate, ceil, quantum, prio, s->start + s->now);
+	return s->classes++;
+}
+
+/* A flow of full-size packets without end, on one queue */
+static struct rtt_flow *rtt_load(struct rtt *s, u32 class, u32 queue)
+{
+	struct rtt_flow *f = &s->flow[s->flows++];
+
+	KUNIT_ASSERT_LE(s->test, s->flows, RTT_FLOWS);
+	f->class = class;
+	f->queue = queue;
+	f->len = RTT_MTU;
+	f->stop = RTT_NEVER;
+	f->joined = true;
+	rate_tree_join(&s->queue[queue].q, &f->m, rtt_class(s, class));
+	return f;
+}
+
+/* The same on all queues */
+static void rtt_load_all(struct rtt *s, u32 class)
+{
+	int i;
+
+	for (i = 0; i < RTT_QUEUES; i++)
+		rtt_load(s, class, i);
+}
+
+static u32 rtt_backlog(const struct rtt *s, const struct rtt_flow *f)
+{
+	if (!f->joined)
+		return 0;
+	if (!f->gap)
+		return s->now < f->stop ? BIT(24) : 0;
+	return f->packets * f->len;
+}
+
+static void rtt_arrive(struct rtt *s, struct rtt_flow *f)
+{
+	while (f->gap && f->arrive <= s->now && f->arrive < f->stop) {
+		if (!f->packets++)
+			f->first = f->arrive;
+		f->arrive += f->gap;
+	}
+}
+
+static void rtt_sent(struct rtt *s, struct rtt_flow *f)
+{
+	u64 drained = (s->now - s->seen) * s->tree.root.ceil;
+
+	if (s->seen < s->from && s->now >= s->from)
+		s->level = 0;
+	s->seen = s->now;
+	s->level -= min(s->level, drained);
+	s->level += (u64)f->len * NSEC_PER_SEC;
+	s->packets++;
+	if (f->gap) {
+		f->packets--;
+		if (s->now >= s->from)
+			f->longest = max(f->longest, s->now - f->first);
+		f->first = s->now;
+	}
+	if (s->now < s->from)
+		return;
+	s->peak = max(s->peak, s->level);
+	s->bytes += f->len;
+	f->bytes += f->len;
+}
+
+static void rtt_tell(struct rtt *s, struct rtt_flow *f)
+{
+	f->told = rtt_backlog(s, f);
+	rate_tree_backlog(&f->m, s->start + s->now, f->told);
+}
+
+/* What a qdisc does when it is called */
+static void rtt_call(struct rtt *s, struct rtt_queue *q)
+{
+	u64 when, now = s->start + s->now, next = RTT_NEVER;
+	struct rate_tree_member *m;
+	bool backlog = false;
+	struct rtt_flow *f;
+
+	local_bh_disable();
+	for (f = s->flow; f < s->flow + s->flows; f++) {
+		if (&s->queue[f->queue] != q || !f->joined)
+			continue;
+		rtt_arrive(s, f);
+		if (f->told != rtt_backlog(s, f))
+			rtt_tell(s, f);
+	}
+	while ((m = rate_tree_next(&q->q, now, &when))) {
+		f = container_of(m, struct rtt_flow, m);
+		if (s->now < f->paused) {
+			rate_tree_pause(m, now, now + RTT_MS);
+			continue;
+		}
+		rtt_sent(s, f);
+		rate_tree_charge(m, f->len);
+		rtt_tell(s, f);
+	}
+	local_bh_enable();
+
+	for (f = s->flow; f < s->flow + s->flows; f++) {
+		if (&s->queue[f->queue] != q || !f->joined)
+			continue;
+		backlog |= rtt_backlog(s, f);
+		if (f->gap && f->arrive < f->stop)
+			next = min(next, f->arrive);
+		else if (!f->gap && s->now < f->stop)
+			next = min(next, f->stop);
+	}
+	/* It must not be told to come back at once, or for ever */
+	if (backlog) {
+		KUNIT_ASSERT_TRUE(s->test, time_after64(when, now));
+		next = min(next, when - s->start);
+	}
+	if (next != RTT_NEVER && q->late)
+		next += rtt_random(s, q->late);
+	q->wake = max(next, s->now + 1);
+}
+
+/* Let all go on until a time */
+static void rtt_run(struct rtt *s, u64 until)
+{
+	struct rtt_queue *q, *first;
+
+	for (;;) {
+		first = s->queue;
+		for (q = s->queue; q < s->queue + RTT_QUEUES; q++) {
+			q->wake = max(q->wake, q->stopped);
+			if (q->wake < first->wake)
+				first = q;
+		}
+		if (first->wake >= until)
+			break;
+		s->now = max(s->now, first->wake);
+		rtt_call(s, first);
+	}
+	s->now = until;
+}
+
+static void rtt_measure(struct rtt *s, u64 settle, u64 time)
+{
+	u32 i;
+
+	s->from = s->now + settle;
+	s->bytes = 0;
+	s->peak = 0;
+	for (i = 0; i < s->flows; i++)
+		s->flow[i].bytes = 0;
+	rtt_run(s, s->from + time);
+}
+
+static u64 rtt_got(const struct rtt *s, u32 class)
+{
+	u64 bytes = 0;
+	u32 i;
+
+	for (i = 0; i < s->flows; i++)
+		if (s->flow[i].class == class)
+			bytes += s->flow[i].bytes;
+	return bytes;
+}
+
+/* A class got so much of what was sent, in 1/1000, within 5/1000 of it */
+static void rtt_expect(struct rtt *s, u32 class, u64 part)
+{
+	u64 got = div64_u64(rtt_got(s, class) * 1000000, s->bytes);
+
+	KUNIT_EXPECT_GE_MSG(s->test, got, part * 995, "class %u", class);
+	KUNIT_EXPECT_LE_MSG(s->test, got, part * 1005, "class %u", class);
+}
+
+/* All of the rate is used in so many ms; a next hop queues so much at most */
+static void rtt_expect_rate(struct rtt *s, u64 ms, u64 excess)
+{
+	u64 due = div_u64(s->tree.root.ceil * ms, 1000);
+
+	KUNIT_EXPECT_GE(s->test, s->bytes, due - due / 1000);
+	KUNIT_EXPECT_LE(s->test, s->bytes, due + due / 1000 + excess);
+	KUNIT_EXPECT_LE(s->test, div_u64(s->peak, NSEC_PER_SEC), excess);
+}
+
+/* Everybody leaves, and nothing may be left of them */
+static void rtt_end(struct rtt *s)
+{
+	struct rtt_flow *f;
+	u32 i;
+
+	local_bh_disable();
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		if (f->joined)
+			rate_tree_leave(&f->m, s->start + s->now);
+	local_bh_enable();
+
+	KUNIT_EXPECT_EQ(s->test, s->tree.waiting, 0);
+	KUNIT_EXPECT_TRUE(s->test, RB_EMPTY_ROOT(&s->tree.blocked.rb_root));
+	for (i = 0; i < s->classes; i++) {
+		struct rate_tree_class *c = rtt_class(s, i);
+
+		KUNIT_EXPECT_EQ(s->test, c->prios, 0);
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&c->waiting));
+		KUNIT_EXPECT_EQ(s->test, (int)c->state, RATE_TREE_IDLE);
+		rate_tree_remove(c);
+	}
+	for (i = 0; i < RTT_QUEUES; i++) {
+		struct rate_tree_queue *q = &s->queue[i].q;
+
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->open));
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->granted));
+		KUNIT_EXPECT_TRUE(s->test, RB_EMPTY_ROOT(&q->due.rb_root));
+	}
+}
+
+/* Rates first, then the rest by quantum, on however many queues a class is,
+ * which take turns; at times when the clock changes its sign, or wraps around.
+ */
+static void rtt_test_shares(struct kunit *test)
+{
+	static const u64 starts[] = {
+		0, S64_MAX - 20 * RTT_MS, U64_MAX - 20 * RTT_MS
+	};
+	struct rtt *s;
+	int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(starts); i++) {
+		s = rtt_init(test, starts[i], 10 * RTT_GBIT);
+		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+		rtt_add(s, 0, 3 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 30000, 0);
+		rtt_load_all(s, 1);
+		rtt_load(s, 2, 5);
+		rtt_load(s, 3, 0);
+		rtt_load(s, 3, 1);
+		rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+		rtt_expect(s, 1, 200);
+		rtt_expect(s, 2, 400);
+		rtt_expect(s, 3, 400);
+		for (j = 0; j < RTT_QUEUES; j++)
+			KUNIT_EXPECT_LE(test, abs((s64)s->flow[j].bytes * 40 -
+						  (s64)s->bytes),
+					(s64)s->bytes / 50);
+		rtt_expect_rate(s, 50, 20 * RTT_KB);
+		rtt_end(s);
+	}
+}
+
+/* What a class does not use goes to its siblings first; where there are none,
+ * to others. Priorities decide about what is left, not about rates.
+ */
+static void rtt_test_borrow(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 a = rtt_add(s, 0, 6 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 b = rtt_add(s, 0, 4 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 a1 = rtt_add(s, a, 2 * RTT_GBIT, 10 * RTT_GBIT, 10000, 1);
+	u32 a2 = rtt_add(s, a, 2 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 b1 = rtt_add(s, b, RTT_GBIT, 10 * RTT_GBIT, 10000, 1);
+	struct rtt_flow *f;
+
+	/* a2 sends 1 Gbit, so a1 gets the rest of a */
+	rtt_load_all(s, a1);
+	f = rtt_load(s, a2, 3);
+	f->gap = 12112;
+	rtt_load_all(s, b1);
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, a1, 500);
+	rtt_expect(s, a2, 100);
+	rtt_expect(s, b1, 400);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+
+	/* b1 ends: all is a's. What was granted to it goes back: then slots may
+	 * follow each other too closely, by what is granted in advance.
+	 */
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		if (f->class == b1)
+			f->stop = s->now;
+	rtt_measure(s, 0, 5 * RTT_MS);
+	rtt_expect_rate(s, 5, 10 * RTT_GBIT / 25000 + 20 * RTT_KB);
+	rtt_measure(s, 0, 50 * RTT_MS);
+	rtt_expect(s, a1, 900);
+	rtt_expect(s, b1, 0);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A class may have children on one queue and packets on another: they share */
+static void rtt_test_both(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 a = rtt_add(s, 0, 4 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 a1 = rtt_add(s, a, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 b = rtt_add(s, 0, 6 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+
+	rtt_load(s, a, 0);
+	rtt_load(s, a1, 1);
+	rtt_load(s, b, 2);
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, a, 200);
+	rtt_expect(s, a1, 200);
+	rtt_expect(s, b, 600);
+	rtt_end(s);
+}
+
+/* The first priority gets all beyond the rates, from below any parent; a class
+ * above its ceil gets nothing, and others have what it leaves.
+ */
+static void rtt_test_prio_ceil(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 a = rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 a1 = rtt_add(s, a, RTT_GBIT / 2, 10 * RTT_GBIT, 10000, 2);
+	u32 a2 = rtt_add(s, a, RTT_GBIT / 2, 5 * RTT_GBIT, 10000, 0);
+	u32 b = rtt_add(s, 0, 2 * RTT_GBIT, 10 * RTT_GBIT, 10000, 1);
+
+	rtt_load_all(s, a1);
+	rtt_load(s, a2, 7);
+	rtt_load_all(s, b);
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, a2, 500);
+	rtt_expect(s, a1, 50);
+	rtt_expect(s, b, 450);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+
+	rate_tree_set(rtt_class(s, a2), RTT_GBIT / 2, RTT_GBIT, 10000, 0,
+		      s->now);
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, a2, 100);
+	rtt_expect(s, a1, 50);
+	rtt_expect(s, b, 850);
+	rtt_end(s);
+}
+
+/* Rates of more than there is are a weight */
+static void rtt_test_overcommitted(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	int i;
+
+	for (i = 1; i <= 3; i++) {
+		rtt_add(s, 0, i * RTT_GBIT, 10 * RTT_GBIT, 10000, i);
+		rtt_load(s, i, i);
+	}
+	rtt_measure(s, 20 * RTT_MS, 300 * RTT_MS);
+	rtt_expect(s, 1, 167);
+	rtt_expect(s, 2, 333);
+	rtt_expect(s, 3, 500);
+	rtt_expect_rate(s, 300, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A class below its rate does not wait for those that are above theirs */
+static void rtt_test_sparse(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	struct rtt_flow *f;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		rtt_add(s, 0, 50 * RTT_MBIT, RTT_GBIT, 20000, 0);
+		rtt_load_all(s, i + 1);
+	}
+	rtt_add(s, 0, 100 * RTT_MBIT, RTT_GBIT, 1000, 7);
+	f = rtt_load(s, 9, 2);
+	f->gap = RTT_MS;
+	f->len = 300;
+	rtt_measure(s, 20 * RTT_MS, 200 * RTT_MS);
+	KUNIT_EXPECT_LE(test, f->longest, 100 * NSEC_PER_USEC);
+	KUNIT_EXPECT_GE(test, f->bytes, 199 * 300);
+	rtt_expect_rate(s, 200, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A queue that is stopped costs what it was granted, and no more. When it goes
+ * on, it does not make up for what it missed but for the slots it was in.
+ */
+static void rtt_test_stopped(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+		rtt_load_all(s, i + 1);
+	}
+	rtt_run(s, 10 * RTT_MS);
+	s->queue[3].stopped = 200 * RTT_MS;
+	rtt_measure(s, 10 * RTT_MS, 100 * RTT_MS);
+	rtt_expect_rate(s, 100, 20 * RTT_KB);
+	rtt_measure(s, 0, 200 * RTT_MS);
+	/* It goes on with the slots that had begun; the others are lost */
+	KUNIT_EXPECT_LE(test, div_u64(s->peak, NSEC_PER_SEC),
+			4 * RATE_TREE_SLOT_MAX + 20 * RTT_KB);
+	rtt_measure(s, 10 * RTT_MS, 100 * RTT_MS);
+	for (i = 0; i < 4; i++)
+		rtt_expect(s, i + 1, 250);
+	rtt_expect_rate(s, 100, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* Who comes back has its share at once, and no claim to what it did not want */
+static void rtt_test_back(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 10000, 0);
+		rtt_load(s, i + 1, i);
+	}
+	s->flow[1].stop = 10 * RTT_MS;
+	rtt_run(s, 60 * RTT_MS);
+	s->flow[1].stop = RTT_NEVER;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, RTT_MS, 20 * RTT_MS);
+	rtt_expect(s, 1, 500);
+	rtt_expect(s, 2, 500);
+	rtt_end(s);
+}
+
+/* Who is alone for long, and stopped, loses its slots all the same; who cannot
+ * send gives them back, and does not get more and more of them.
+ */
+static void rtt_test_alone(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	struct rtt_flow *f;
+
+	rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, RTT_MBIT, RTT_MBIT, 10000, 0);
+	f = rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	rtt_run(s, 5 * RTT_MS);
+	s->queue[0].stopped = 100 * RTT_MS;
+	rtt_measure(s, 0, 100 * RTT_MS);
+	rtt_measure(s, 0, 20 * RTT_MS);
+	rtt_expect_rate(s, 20, 10 * RTT_GBIT / 1000 + 40 * RTT_KB);
+
+	f->paused = s->now + 50 * RTT_MS;
+	rtt_measure(s, 0, 50 * RTT_MS);
+	rtt_measure(s, RTT_MS, 20 * RTT_MS);
+	rtt_expect_rate(s, 20, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A class above its ceil leaves time unused, to which others have no claim */
+static void rtt_test_ceil_idle(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	struct rtt_flow *f;
+
+	rtt_add(s, 0, RTT_MBIT, 100 * RTT_MBIT, 10000, 0);
+	rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_load(s, 1, 0);
+	f = rtt_load(s, 2, 1);
+	f->stop = 0;
+	rtt_run(s, 20 * RTT_MS);
+	f->stop = RTT_NEVER;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, 0, 100 * RTT_MS);
+	rtt_expect_rate(s, 100, 20 * RTT_KB);
+	rtt_expect(s, 1, 10);
+	rtt_end(s);
+}
+
+/* Many classes, all above their ceils at times, leave time unused: they have no
+ * claim to that. What classes had beyond their rates wraps around.
+ */
+static void rtt_test_ceils(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	int i;
+
+	for (i = 1; i <= 25; i++) {
+		rtt_add(s, 0, RTT_MBIT, 100 * RTT_MBIT, 10000, 0);
+		rtt_load(s, i, i % RTT_QUEUES);
+	}
+	rtt_measure(s, 20 * RTT_MS, 100 * RTT_MS);
+	for (i = 1; i <= 25; i++)
+		rtt_expect(s, i, 40);
+	KUNIT_EXPECT_GE(test, s->bytes, 25 * 100 * RTT_MBIT / 10 * 99 / 100);
+	KUNIT_EXPECT_LE(test, div_u64(s->peak, NSEC_PER_SEC), 20 * RTT_KB);
+	rtt_end(s);
+}
+
+static void rtt_test_wrap(struct kunit *test)
+{
+	static const u64 served[] = { BIT_ULL(63), U64_MAX - BIT_ULL(40) };
+	struct rtt *s;
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(served); i++) {
+		s = rtt_init(test, 0, RTT_GBIT);
+		s->tree.root.served[0] = served[i];
+		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
+		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
+		rtt_load(s, 1, 0);
+		rtt_run(s, 20 * RTT_MS);
+		rtt_load(s, 2, 1);
+		s->queue[1].wake = s->now;
+		rtt_measure(s, RTT_MS, 50 * RTT_MS);
+		rtt_expect(s, 1, 500);
+		rtt_expect(s, 2, 500);
+		rtt_end(s);
+	}
+}
+
+/* A slot may begin a little later than the packet that was sent in it: the next
+ * time to ask is near all the same, though nobody else on the queue asks.
+ */
+static void rtt_test_early(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	struct rtt_flow *f;
+
+	rtt_add(s, 0, RTT_GBIT / 2, RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, RTT_MBIT, 20 * RTT_MBIT, 10000, 0);
+	f = rtt_load(s, 1, 0);
+	f->gap = RTT_NEVER / 2;
+	rtt_load(s, 2, 0);
+	s->queue[0].late = 0;
+	rtt_measure(s, 0, 1000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, s->bytes, 20 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+}
+
+/* Drops leave no more than what the member may send, and it leaves then */
+static void rtt_test_drops(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	struct rate_tree_member *m;
+	struct rtt_flow *f;
+	u64 when;
+	int i;
+
+	rtt_add(s, 0, RTT_GBIT, RTT_GBIT, 10000, 0);
+	f = rtt_load(s, 1, 0);
+	for (i = 0; i < 3; i++) {
+		local_bh_disable();
+		rate_tree_backlog(&f->m, s->now, 40 * RTT_MTU);
+		m = rate_tree_next(&s->queue[0].q, s->now, &when);
+		KUNIT_ASSERT_PTR_EQ(test, m, &f->m);
+		KUNIT_ASSERT_TRUE(test, m->waits);
+		rate_tree_charge(m, RTT_MTU);
+		rate_tree_backlog(m, s->now, m->left);
+		while (m->left > 0) {
+			rate_tree_charge(m, RTT_MTU);
+			rate_tree_backlog(m, s->now, max(m->left, 0));
+		}
+		if (i == 1)
+			rate_tree_leave(m, s->now);
+		local_bh_enable();
+		KUNIT_EXPECT_FALSE(test, m->waits);
+		KUNIT_EXPECT_EQ(test, s->tree.waiting, 0);
+		s->now += RTT_MS;
+	}
+	rtt_end(s);
+}
+
+/* After the rate has changed, nobody waits at the old one */
+static void rtt_test_rate(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_MBIT);
+	int i;
+
+	rtt_add(s, 0, RTT_MBIT / 10, 10 * RTT_GBIT, 10000, 0);
+	rtt_load_all(s, 1);
+	rtt_run(s, 1000 * RTT_MS);
+	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].wake = s->now;
+	rtt_measure(s, 2 * RTT_MS, 50 * RTT_MS);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rate_tree_set(&s->tree.root, RTT_MBIT, RTT_MBIT, RTT_MTU, 0, s->now);
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].wake = s->now;
+	rtt_measure(s, 200 * RTT_MS, 2000 * RTT_MS);
+	rtt_expect_rate(s, 2000, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* After nobody wanted anything, nothing is made up for */
+static void rtt_test_idle(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	int i, round;
+
+	rtt_add(s, 0, RTT_GBIT / 10, RTT_GBIT, 10000, 0);
+	rtt_load_all(s, 1);
+	for (round = 0; round < 20; round++) {
+		for (i = 0; i < RTT_QUEUES; i++) {
+			s->flow[i].stop = s->now + 2 * RTT_MS;
+			s->queue[i].wake = s->now;
+		}
+		rtt_measure(s, 0, 2 * RTT_MS);
+		rtt_expect_rate(s, 2, 10 * RTT_KB);
+		rtt_run(s, s->now + rtt_random(s, 50 * RTT_MS));
+	}
+	rtt_end(s);
+}
+
+/* Whatever happens, who has something to send is served, all of the rate is
+ * used, and nothing is left behind.
+ */
+static void rtt_test_random(struct kunit *test)
+{
+	int seed, i, step;
+	u64 rate, ceil;
+	struct rtt *s;
+
+	for (seed = 1; seed <= 40; seed++) {
+		s = rtt_init(test, 0, RTT_GBIT);
+		prandom_seed_state(&s->rnd, seed);
+		while (s->classes < 20)
+			rtt_add(s, rtt_random(s, s->classes),
+				1 + rtt_random(s, 200 * RTT_MBIT),
+				RTT_MBIT + rtt_random(s, 2 * RTT_GBIT),
+				1 + rtt_random(s, 60000), rtt_random(s, 8));
+		for (i = 0; i < 60; i++) {
+			struct rtt_flow *f;
+
+			f = rtt_load(s, 0, rtt_random(s, RTT_QUEUES));
+			f->class = rtt_random(s, s->classes);
+			f->m.class = rtt_class(s, f->class);
+			f->len = 60 + rtt_random(s, RTT_MTU - 60);
+			f->gap = rtt_random(s, 3) * rtt_random(s, RTT_MS);
+		}
+		/* One that can use all that is left */
+		rtt_load_all(s, 0);
+		for (step = 0; step < 60; step++) {
+			struct rtt_flow *f = &s->flow[rtt_random(s, 60)];
+			struct rtt_queue *q = &s->queue[f->queue];
+			u64 now = s->start + s->now;
+
+			switch (rtt_random(s, 4)) {
+			case 0:
+				f->packets = 0;
+				f->stop = s->now;
+				break;
+			case 1:
+				f->stop = RTT_NEVER;
+				f->arrive = max(f->arrive, s->now);
+				break;
+			case 2:
+				local_bh_disable();
+				if (f->joined)
+					rate_tree_leave(&f->m, now);
+				else
+					rate_tree_join(&q->q, &f->m,
+						       rtt_class(s, f->class));
+				local_bh_enable();
+				f->joined = !f->joined;
+				f->told = 0;
+				break;
+			default:
+				i = 1 + rtt_random(s, s->classes - 1);
+				rate = 1 + rtt_random(s, 200 * RTT_MBIT);
+				ceil = RTT_MBIT + rtt_random(s, RTT_GBIT);
+				rate_tree_set(&s->class[i], rate, ceil,
+					      1 + rtt_random(s, 60000),
+					      rtt_random(s, 8), now);
+			}
+			q->wake = s->now;
+			rtt_run(s, s->now + rtt_random(s, RTT_MS));
+		}
+		rtt_measure(s, 5 * RTT_MS, 100 * RTT_MS);
+		rtt_expect_rate(s, 100, 40 * RTT_KB);
+		rtt_end(s);
+	}
+}
+
+static struct kunit_case rtt_cases[] = {
+	KUNIT_CASE(rtt_test_shares),
+	KUNIT_CASE(rtt_test_borrow),
+	KUNIT_CASE(rtt_test_both),
+	KUNIT_CASE(rtt_test_prio_ceil),
+	KUNIT_CASE(rtt_test_overcommitted),
+	KUNIT_CASE(rtt_test_sparse),
+	KUNIT_CASE(rtt_test_back),
+	KUNIT_CASE(rtt_test_stopped),
+	KUNIT_CASE(rtt_test_alone),
+	KUNIT_CASE(rtt_test_ceil_idle),
+	KUNIT_CASE(rtt_test_ceils),
+	KUNIT_CASE(rtt_test_wrap),
+	KUNIT_CASE(rtt_test_early),
+	KUNIT_CASE(rtt_test_drops),
+	KUNIT_CASE(rtt_test_rate),
+	KUNIT_CASE(rtt_test_idle),
+	KUNIT_CASE(rtt_test_random),
+	{}
+};
+
+static struct kunit_suite rtt_suite = {
+	.name = "rate_tree",
+	.test_cases = rtt_cases,
+};
+
+kunit_test_suite(rtt_suite);
+
+MODULE_DESCRIPTION("KUnit tests for the rate tree");
+MODULE_LICENSE("Dual BSD/GPL");
+MODULE_IMPORT_NS("NET_SCHED_INTERNAL");
