@@ -607,7 +607,9 @@ static void rtt_test_ceils(struct kunit *test)
 
 static void rtt_test_wrap(struct kunit *test)
 {
-	static const u64 served[] = { BIT_ULL(63), U64_MAX - BIT_ULL(40) };
+	static const u64 served[] = {
+		BIT_ULL(63) + BIT_ULL(40), U64_MAX - BIT_ULL(40)
+	};
 	struct rtt *s;
 	int i;
 
@@ -615,6 +617,7 @@ static void rtt_test_wrap(struct kunit *test)
 		s = rtt_init(test, 0, RTT_GBIT);
 		s->tree.root.served[0] = served[i];
 		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
+		s->class[1].over[0] = served[i];
 		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
 		rtt_load(s, 1, 0);
 		rtt_run(s, 20 * RTT_MS);
