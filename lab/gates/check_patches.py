@@ -68,7 +68,7 @@ def capture(cmd: Sequence, cwd: Path, env: dict[str, str] | None = None) -> tupl
 
 def findings(text: str) -> set[str]:
     """Warnings of a tool as a set, without line numbers, to compare two commits."""
-    return {re.sub(r":\d+(:\d+)?:", ":", re.sub(rf"\S*/{WORK.name}/", "", line.strip()))
+    return {re.sub(r":\d+(:\d+)?([: ])", r"\2", re.sub(rf"\S*/{WORK.name}/", "", line.strip()))
             for line in text.splitlines() if re.search(r"\b(warning|error)\b", line, re.I)}
 
 
