@@ -228,6 +228,8 @@ def build_bed(queues: int, next_hop_bps: float, rtt_us: int,
 
     segments: leave it to the links to divide what TCP sends into frames.
     """
+    with open("/proc/sys/net/core/netdev_max_backlog", "w", encoding="ascii") as f:
+        f.write("100000")
     offload = "on" if segments else "off"
     names = ["c", "r", "h", "s"] if next_hop_bps else ["c", "r", "s"]
     for name in names:
@@ -307,8 +309,6 @@ def flows_arguments(spec: dict) -> list[str]:
 
 def guest(cases: list[dict]) -> Iterator[dict]:
     """Measure each case, yield its row. Runs in the guest."""
-    with open("/proc/sys/net/core/netdev_max_backlog", "w", encoding="ascii") as f:
-        f.write("100000")
     for spec in cases:
         names, server = build_bed(spec["queues"], spec["next_hop_bps"], spec["rtt_us"])
         shape(spec["qdisc"], spec["queues"], spec["rate_bps"], spec["options"])

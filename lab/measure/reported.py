@@ -12,9 +12,10 @@ queues, rates, delays and options are known, and are the same here.
 import json
 import re
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from guest.boot import boot_script
@@ -50,8 +51,8 @@ class Case:
     """One report: what it says, where, and the load that comes close to it.
 
     said: its figures. rate: bit/s of the shaper. groups: {name: flows()}. ping: (queue, TOS
-    byte), or nothing. show: what the table says: the rate of a group, Mbit/s, or "ping", the
-    longest, ms. note: what a user can do about it.
+    byte), or nothing. show: what the table says: the rate of a group, Mbit/s; "ping", the
+    longest, ms; "active queues", as tc says. down: bit/s of the line to the client, 0: no limit.
     """
 
     title: str
@@ -65,39 +66,50 @@ class Case:
     rtt_us: int = 20_000
     ping: Sequence[int] = ()
     segments: bool = False
-    seconds: int = 5
-    note: str = ""
+    seconds: int = 3
+    down: float = 0
 
 
-SEGALMEN = "https://github.com/Segalmen/cake-mq-patches"
+SEGALMEN = "https://github.com/Segalmen/cake-mq-patches/blob/"
+DOCS = SEGALMEN + "977388f114daf427145f4f6845df7b82b1b34fec/docs/"
+RTT = Case(
+    "12 flows, `rtt 10ms`, 8 queues, 8500 Mbit up",
+    SEGALMEN + "d93a598edcb4ee06d217722a0dc745ea2a078369/results/2026-10-r86s-rtt/README.md",
+    "`cake_mq` 0.85 to 0.93 of `cake`", 8500e6, {"all": flows(0, 12, spread=True)}, ("all",),
+    queues=8, options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb",
+    rtt_us=5_500)
 CASES = {
     "acks": Case(
-        "upload of 6 Mbit beside a download", "https://github.com/huydoan94/cake-adapt",
-        "cake 7.3, cake_mq 3.3 Mbit/s", 6e6,
+        "upload of 6 Mbit beside a download",
+        "https://github.com/huydoan94/cake-adapt/blob/f30b4e71ac519bdb25fb1f16e7896c384bd03192/"
+        "profiling/2026-10-10-cake-mq/README.md",
+        "`cake` 7.3 (a rate of 7.6), `cake_mq` 3.3 Mbit (6)", 6e6,
         {"upload": flows(0), "download": flows(1, down=True, bps=36e6)}, ("upload", "download"),
-        seconds=20),
+        options="besteffort", seconds=20, down=40e6),
     "priority": Case(
-        "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit", SEGALMEN,
-        "cake 550, cake_mq 135 Mbit/s", 2350e6,
+        "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit",
+        DOCS + "720-cake-mq-per-tin-active-share-README.md",
+        "`cake` 550 / 1669, `cake_mq` 135 / 2072 Mbit", 2350e6,
         {"CS5": flows(0, tos=0xa0), "best effort": flows(0, 16, spread=True)},
         ("CS5", "best effort"), options="diffserv4", rtt_us=5_000),
     "ping": Case(
-        "ping beside 800 Mbit of CS4 in its queue, `diffserv4`, 2350 Mbit", SEGALMEN,
-        "134 to 217 ms with a patch for the row above, 2.2 to 2.9 without", 2350e6,
-        {"CS4": flows(0, tos=0x80, bps=800e6),
-         "best effort": flows(0, 16, spread=True)},
+        "ping beside 800 Mbit of CS4 in its queue, `diffserv4`, 2350 Mbit",
+        DOCS + "729-cake-mq-tin-cap-README.md",
+        "`cake_mq` 2.2 to 2.9 ms, 134 to 217 with a patch for the row above", 2350e6,
+        {"CS4": flows(0, tos=0x80, bps=800e6), "best effort": flows(0, 16, spread=True)},
         ("ping", "CS4"), options="diffserv4", rtt_us=1_000, ping=(0, 0x60)),
-    "rtt": Case(
-        "12 flows, `rtt 10ms`, 8 queues, 8500 Mbit up", SEGALMEN,
-        "cake_mq 0.85 to 0.93 of cake", 8500e6,
-        {"all": flows(0, 12, spread=True)}, ("all",), queues=8,
-        options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb", rtt_us=5_500,
-        segments=True, seconds=3),
+    "rtt": RTT,
+    "gso": replace(RTT, title="the same in GSO packets of up to 64 KB", segments=True),
+    "veth": Case(
+        "ping beside 32 uploads over veth, 8 queues, `besteffort`, 2000 Mbit",
+        "https://github.com/openwrt/openwrt/pull/25182",
+        "470 ms, 4 since commit a3729e0df005", 2000e6, {"all": flows(0, 32, spread=True)},
+        ("ping", "all"), queues=8, options="besteffort", rtt_us=5_000, ping=(0, 0)),
     "one queue": Case(
         "all traffic in one of 4 queues, 900 Mbit",
         "https://github.com/tohojo/sqm-scripts/pull/184",
-        "nothing gained, and not seen at once", 900e6, {"all": flows(0, 4)}, ("all", "ping"),
-        ping=(0, 0), rtt_us=5_000, note="`active queues: 1` shows it"),
+        "only one queue has traffic counters", 900e6, {"all": flows(0, 4)},
+        ("all", "ping", "active queues"), ping=(0, 0), rtt_us=5_000),
 }
 
 
@@ -137,22 +149,41 @@ def received(job: subprocess.Popen) -> float:
     return out["end"]["sum_received"]["bits_per_second"]
 
 
+def active_queues() -> int:
+    """How many queues have packets, as tc says of the busiest one; 0 for root cake.
+
+    A queue of the unpatched cake_mq that is idle says what was when it last sent.
+    """
+    leaves = [q for q in json.loads(tc("-n r -s -j qdisc show dev r1")) if q["kind"] == "cake"]
+    return max(leaves, key=lambda q: q["bytes"])["active_queues"]
+
+
 def measure(case: dict, qdisc: str) -> dict:
-    """Run a case below a qdisc: bit/s of each group, ms that the ping had to wait at most."""
+    """Run a case below a qdisc: bit/s of each group, ms that the ping had to wait at most.
+
+    And active_queues(), in the middle.
+    """
     names, server = build_bed(case["queues"], 0, case["rtt_us"], case["segments"])
     shape(qdisc, case["queues"], case["rate"], case["options"])
+    if case["down"]:
+        tc(f"-n s qdisc replace dev s0 root netem delay {case['rtt_us']}us "
+           f"rate {case['down']:.0f}bit limit 1000000")
     pinging = None
     if case["ping"]:
         queue, tos = case["ping"]
         tc(f"-n r filter add dev r1 egress protocol ip prio 2 u32 match ip protocol 1 0xff "
            f"action skbedit queue_mapping {queue} continue")
+        command("ip", "netns", "exec", "c", "ping", "-c1", server)  # the first waits for ARP
         pinging = subprocess.Popen(
-            ["ip", "netns", "exec", "c", "ping", "-q", "-Q", str(tos), "-i", "0.01", "-w",
+            ["ip", "netns", "exec", "c", "ping", "-q", "-Q", str(tos), "-i", "0.05", "-w",
              str(case["seconds"] + SETTLE), server], stdout=subprocess.PIPE, text=True)
     step = port_mask(case["queues"]) + 1
     jobs = {name: client(server, number, group, case["seconds"], step)
             for number, (name, group) in enumerate(case["groups"].items())}
+    time.sleep(SETTLE + case["seconds"] / 2)
+    active = active_queues()
     row = {name: sum(map(received, started)) for name, started in jobs.items()}
+    row["active queues"] = active
     if pinging:
         found = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", pinging.communicate()[0])
         shortest, _, longest = map(float, found.groups())
@@ -173,20 +204,35 @@ def guest(spec: dict) -> Iterator[dict]:
 def told(row: dict, what: str) -> str:
     """A figure of a row as the table says it."""
     if what == "ping":
-        return f"{row[what]:.1f} ms"
+        return f"{row[what]:.3f} ms"
+    if what == "active queues":
+        return str(row[what] or "-")
     mbit = row[what] / 1e6
     return f"{mbit:.1f}" if mbit < 100 else f"{mbit:.0f}"
 
 
+def faulty(row: dict, root: dict, case: Case) -> bool:
+    """Whether a row is worse than that of root cake: 5 % off a rate, or a ping of 1 ms more."""
+    return any(row[what] < 0.95 * root[what] for what in case.show if what in case.groups) or (
+        "ping" in case.show and row["ping"] > root["ping"] + 1)
+
+
+def verdict(rows: dict, case: Case) -> str:
+    """What the series did about a case; rows: {column: row}."""
+    stock, here = (faulty(rows[column], rows["cake"], case) for column in ("cake_mq", "series"))
+    return "no" if here else "yes" if stock else "nothing to mend"
+
+
 def table(results: dict) -> list[str]:
-    """The table of the guide; results: {column: {case: row}}."""
-    lines = ["| case | reported | root `cake` | Linux 7.3 | here |", "|---|---|---|---|---|"]
+    """The table of the guide, rates in Mbit/s; results: {column: {case: row}}."""
+    lines = ["| case | reported | root `cake` | `cake_mq` of 7.3.4 | series | mended |",
+             "|---|---|---|---|---|---|"]
     for name, case in CASES.items():
         cells = [" / ".join(told(results[column][name], what) for what in case.show)
                  for column in CONTENDERS]
-        note = f"; {case.note}" if case.note else ""
         lines.append(f"| [{case.title}]({case.source}): {', '.join(case.show)} | {case.said} | "
-                     f"{' | '.join(cells)}{note} |")
+                     f"{' | '.join(cells)} | "
+                     f"{verdict({column: results[column][name] for column in CONTENDERS}, case)} |")
     return lines
 
 
@@ -197,14 +243,14 @@ def main(argv: Sequence[str]) -> None:
     names = parser.parse_args(argv).case or list(CASES)
     for which in sorted({which for which, _ in CONTENDERS.values()}):
         kernel.build(which)
-    say(f"{len(names)} reports, three times each (about 3 min)")
+    say(f"{len(names)} reports, three times each (about 15 min)")
 
     def work(column: str) -> dict[str, Any]:
         which, qdisc = CONTENDERS[column]
         rows, _ = boot_script(
             kernel.KERNELS[which].out, f"reported-{column}", "measure.reported",
             {"qdisc": qdisc, "cases": {name: asdict(CASES[name]) for name in names}},
-            virtual=True, timeout=1200, mem="2G", allowed=kernel.known_splats(which))
+            virtual=True, timeout=3600, mem="2G", allowed=kernel.known_splats(which))
         return {row.pop("case"): row for row in rows}
 
     with ThreadPoolExecutor(2) as pool:
