@@ -126,7 +126,7 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=5000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched && $(LAB) demo --all)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched && $(LAB) demo --all && $(LAB) cost)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
 
 clean: ## remove build/ (the download cache stays)

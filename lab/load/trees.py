@@ -373,6 +373,12 @@ def tree_lines(tree: Tree, contender: str, queues: int) -> list[str]:
     return lines
 
 
+def priority(contender: str, queue: int, leaf: int) -> int:
+    """That of an skb of a leaf: the class of htb that it is in on a queue."""
+    handle = 0x10 + queue if " + " in contender else 1
+    return (handle << 16) + leaf + 1
+
+
 def run(tree: Tree, contender: str, hop: Hop) -> dict:
     """What the classes of a tree get: {"bps": of each, "used": of all, "excess": bytes that a
     next hop has to queue, "wait": the longest of each flow, s}."""
@@ -380,7 +386,6 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
     tc(f"qdisc del dev {NAME} root", check=False)
     tc("-batch -", "\n".join(tree_lines(tree, contender, hop.queues)))
     for leaf, queue, length, gap, on, off, begin, stop in tree.flows:
-        handle = 0x10 + queue if " + " in contender else 1
         more = {"on": on / 1e9, "off": off / 1e9} if off else {}
         if gap:
             more |= {"mode": "paced", "rate": 8e9 * length / gap}
@@ -388,8 +393,9 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
             more["gso"] = 1448
             # A saturating one would count the packets of all classes of the queue
             more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}
-        hop.stream(queue, size=length, priority=(handle << 16) + leaf + 1, start=begin / 1e9,
-                   stop=stop / 1e9 if stop < tree.end else None, depth=16 if gap else 64, **more)
+        hop.stream(queue, size=length, priority=priority(contender, queue, leaf),
+                   start=begin / 1e9, stop=stop / 1e9 if stop < tree.end else None,
+                   depth=16 if gap else 64, **more)
     start = tree.end / 5e9
     hop.meter(tree.ceil, from_s=start)
     got = hop.run(tree.end / 1e9)
