@@ -135,11 +135,12 @@ def ideal(tree: Tree) -> list[float]:
 
 # ------------------------------------------------------------- the trees
 
-def flat(count: int, queues: int = 8, every: int = 1, length: int = FRAME, **more) -> Tree:
+def flat(count: int, queues: int = 8, every: int = 1, length: int = FRAME,
+         ceil: float = 10 * GBIT, **more) -> Tree:
     """Classes of the same rate that always send, on all queues or, of `every`, on one."""
-    tree = Tree(10 * GBIT, end=SECOND // 2, **more)
+    tree = Tree(ceil, end=SECOND // 2, **more)
     for number in range(count):
-        leaf = tree.add(0, 10 * GBIT / count / 4)
+        leaf = tree.add(0, ceil / count / 4)
         where = range(queues) if number % every == 0 else [number % queues]
         tree.load(leaf, where, length=length)
     return tree
@@ -360,6 +361,11 @@ def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
     return lines
 
 
+def handle(contender: str, queue: int) -> int:
+    """Major number of the htb that a queue has."""
+    return 0x10 + queue if " + " in contender else 1
+
+
 def tree_lines(tree: Tree, contender: str, queues: int) -> list[str]:
     """What tc -batch reads to put a tree on hop0."""
     parent, _, shaper = contender.rpartition(" + ")
@@ -367,16 +373,15 @@ def tree_lines(tree: Tree, contender: str, queues: int) -> list[str]:
         return [f"qdisc replace dev {NAME} root handle 1: {shaper}", *class_lines(tree, 1, None)]
     lines = [f"qdisc replace dev {NAME} root handle 1: {parent}"]
     for queue in range(queues):
-        handle = 0x10 + queue
-        lines += [f"qdisc add dev {NAME} parent 1:{queue + 1:x} handle {handle:x}: {shaper}",
-                  *class_lines(tree, handle, queue)]
+        major = handle(contender, queue)
+        lines += [f"qdisc add dev {NAME} parent 1:{queue + 1:x} handle {major:x}: {shaper}",
+                  *class_lines(tree, major, queue)]
     return lines
 
 
 def priority(contender: str, queue: int, leaf: int) -> int:
     """That of an skb of a leaf: the class of htb that it is in on a queue."""
-    handle = 0x10 + queue if " + " in contender else 1
-    return (handle << 16) + leaf + 1
+    return (handle(contender, queue) << 16) + leaf + 1
 
 
 def run(tree: Tree, contender: str, hop: Hop) -> dict:

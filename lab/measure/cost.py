@@ -73,6 +73,8 @@ class Case:
 
     kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
     and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
+    flows: of each queue and tin. classes: of htb, each with a flow on each queue. beside:
+    what the base has instead, if not the same.
     """
 
     kind: str
@@ -213,16 +215,13 @@ def version(program: str) -> str:
 # ----------------------------------------------------------------------- cases
 
 def kind(case: Case, kernel: Kernel) -> str:
-    """What a case is about in a kernel."""
-    return kernel.name == "base" and case.beside or case.kind
+    """What the device has in a kernel."""
+    return case.beside if case.beside and kernel.name == "base" else case.kind
 
 
 def flat(case: Case) -> trees.Tree:
     """The classes of a case."""
-    tree = trees.Tree(case.rate)
-    for _ in range(case.classes):
-        tree.load(tree.add(0, case.rate / case.classes / 4), range(case.queues))
-    return tree
+    return trees.flat(case.classes, case.queues, ceil=case.rate)
 
 
 def qdiscs(case: Case, kernel: Kernel) -> list[str]:
