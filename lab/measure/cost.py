@@ -96,7 +96,7 @@ class Case:
 # - at 60 percent a packet is a backlog of its own, so that both kernels set a timer for
 #   each: +270, of which 120 are its begin and end, and 80 what it is charged
 # - the second tin has turns of its own: to choose between turns takes 170 more
-# - a flow's hosts are looked up at each look at it, 160; dearest where a packet is one look
+# - a flow's hosts are looked up at each look at it, 140; dearest where a packet is one look
 # - those without a group find that out: 71 in a root cake, 29 in one below mq, 19 in tbf,
 #   and 10 in htb
 # - with 1,024 classes on queues that all wait, and a slot of one packet for each, a queue
