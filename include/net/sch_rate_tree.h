@@ -126,6 +126,7 @@ struct rate_tree {
  * @grants: slots that its members were granted: under the tree's lock
  * @seen: of @grants, when the queue asked last
  * @kick: lets the queue ask soon; called under the tree's lock
+ * @booked: there were @granted when the queue last looked
  * @changes: of the tree, as far as the queue has seen them
  * @ns: speed of the root, as of the last look at the tree
  * @slack: how early a packet may go, ns
@@ -141,6 +142,7 @@ struct rate_tree_queue {
 	u64			wake;
 	u32			grants;
 	u32			seen;
+	bool			booked;
 	void			(*kick)(struct rate_tree_queue *q);
 	u32			changes;
 	u32			slack;

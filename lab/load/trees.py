@@ -35,15 +35,17 @@ class Class:
 
 @dataclass
 class Tree:
-    """A tree, the loads of its leaves, and for how long they are looked at (ns).
+    """A tree, the loads of its leaves, and when they are looked at.
 
-    late: how late timers are on average, ns. bound: how much a class may be off what it
-    should get, %; nan: that is not known. over: what the next hop may have to queue, KB; nan:
-    shown, not judged. sparse: numbers of flows whose waits count.
+    end, start: that time, ns; start 0: the last four fifths of it. late: how late timers are
+    on average, ns. bound: how much a class may be off what it should get, %; nan: that is not
+    known. over: what the next hop may have to queue, KB; nan: shown, not judged. sparse:
+    numbers of flows whose waits count.
     """
 
     ceil: float
     end: int = SECOND
+    start: int = 0
     late: int = 3 * US
     bound: float = 0.5
     over: float = 64
@@ -53,6 +55,7 @@ class Tree:
     sparse: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.start = self.start or self.end // 5
         self.classes.append(Class(-1, self.ceil, self.ceil, FRAME, 0))
 
     def add(self, parent: int, rate: float, ceil: float = 0, quantum: int = 20000,
@@ -74,7 +77,7 @@ class Tree:
 
     def text(self, seed: int) -> str:
         """What sim.c reads."""
-        lines = [f"run {self.end} {self.end // 5} {self.late} {seed}"]
+        lines = [f"run {self.end} {self.start} {self.late} {seed}"]
         lines += [f"class {c.parent} {c.rate:.0f} {c.ceil:.0f} {c.quantum} {c.prio}"
                   for c in self.classes]
         lines += ["flow " + " ".join(map(str, flow)) for flow in self.flows]
@@ -232,6 +235,15 @@ def on_off(period: int) -> Tree:
     return tree
 
 
+def starts(queues: Sequence[int], rate: float = 10 * GBIT) -> Tree:
+    """A class that starts beside eight that always send: its first 5 ms."""
+    tree = Tree(rate, start=100 * MS, end=105 * MS, bound=10)
+    for _ in range(8):
+        tree.load(tree.add(0, rate / 40), range(8))
+    tree.load(tree.add(0, rate / 40), queues, begin=tree.start)
+    return tree
+
+
 def slow() -> Tree:
     """20 Mbit."""
     tree = Tree(20 * MBIT, end=5 * SECOND)
@@ -324,6 +336,9 @@ TREES: dict[str, Callable[[], Tree]] = {
     **{f"at random, {seed}": lambda seed=seed: at_random(seed) for seed in range(1, 9)},
     "on and off every ms": lambda: on_off(MS),
     "on and off every 20 ms": lambda: on_off(20 * MS),
+    "a class starts on one queue: first 5 ms": lambda: starts([0]),
+    "a class starts on all queues: first 5 ms": lambda: starts(range(8)),
+    "the same on one queue, 1 Gbit": lambda: starts([0], GBIT),
     "the rate changes 100 times a second": changing,
     "sparse beside 8, 1 Gbit": lambda: sparse(GBIT, 8),
     "sparse beside 32, 1 Gbit": lambda: sparse(GBIT, 32),
@@ -401,8 +416,7 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
         hop.stream(queue, size=length, priority=priority(contender, queue, leaf),
                    start=begin / 1e9, stop=stop / 1e9 if stop < tree.end else None,
                    depth=16 if gap else 64, **more)
-    start = tree.end / 5e9
-    hop.meter(tree.ceil, from_s=start)
+    hop.meter(tree.ceil, from_s=tree.start / 1e9)
     got = hop.run(tree.end / 1e9)
     bps = [0.0] * len(tree.classes)
     for (leaf, *_), stream in zip(tree.flows, got["streams"]):

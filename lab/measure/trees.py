@@ -112,7 +112,7 @@ def simulate(name: str) -> Row:
         raise Die(f"{name}: the simulator ended with {done.returncode}: {done.stderr}")
     got = json.loads(done.stdout)
     bps = [one["bps"] for one in got["classes"]]
-    rates = [rate for at, *_, rate in tree.changes if at >= tree.end // 5] or [tree.ceil]
+    rates = [rate for at, *_, rate in tree.changes if at >= tree.start] or [tree.ceil]
     return Row(name, tree, 100 * bps[0] * len(rates) / sum(rates),
                off(tree, bps) if tree.bound == tree.bound else NAN,
                got["classes"][0]["peak"] / 1000,

@@ -50,10 +50,11 @@
  * member. Late queues add up to the lateness limit, and slots that were given
  * back up to the time that they are granted ahead.
  *
- * A queue asks again when a member is likely to have been granted a slot, which
- * it knows from how long the last turns took. Whoever grants a slot wakes the
- * queue only if it would otherwise ask more than RATE_TREE_LATE after the slot
- * begins, as when other classes have become idle.
+ * A queue asks again when the first of its slots begins: what is granted until
+ * then begins later. If it has none, it asks when a member is likely to have
+ * been granted one, which it knows from how long the last turns took. Whoever
+ * grants a slot wakes the queue only if it would otherwise ask more than
+ * RATE_TREE_LATE after the slot begins, as when other classes have become idle.
  */
 
 static bool after(u64 a, u64 b)
@@ -406,6 +407,7 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 	if (m->slots)
 		list_del(&m->granted);
 	m->slots = 0;
+	m->queue->booked = !list_empty(&m->queue->granted);
 }
 
 static void rate_tree_due(struct rate_tree_member *m, u64 ask)
@@ -520,7 +522,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 		m = due_member(node);
 		if (after(m->ask, now))
 			break;
-		if (m->wanted > m->booked)
+		if (m->wanted > m->booked && !m->waits)
 			rate_tree_wait(m, now);
 	}
 	while (grants && !after(t->tail, now + ahead) &&
@@ -532,6 +534,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	q->seen = q->grants;
 	list_for_each_entry_safe(m, next, &q->granted, granted)
 		rate_tree_begin_slots(m, now);
+	q->booked = !list_empty(&q->granted);
 
 	/* The others ask again soon, the later the longer they have waited */
 	while ((node = rb_first_cached(&q->due))) {
@@ -587,7 +590,8 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 			return first;
 
 		at = q->ask - q->slack;
-		node = rb_first_cached(&q->due);
+		/* What is granted before a slot begins comes after it */
+		node = q->booked ? NULL : rb_first_cached(&q->due);
 		if (node && after(at, due_member(node)->ask))
 			at = due_member(node)->ask;
 		if (!after(at, now)) {

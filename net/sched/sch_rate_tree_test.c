@@ -72,6 +72,7 @@ struct rtt {
 	u64			peak;
 	u64			bytes;
 	u64			packets;
+	u64			calls;	/* of queues */
 };
 
 static u64 rtt_random(struct rtt *s, u64 below)
@@ -202,6 +203,8 @@ static void rtt_call(struct rtt *s, struct rtt_queue *q)
 	bool backlog = false;
 	struct rtt_flow *f;
 
+	if (s->now >= s->from)
+		s->calls++;
 	local_bh_disable();
 	for (f = s->flow; f < s->flow + s->flows; f++) {
 		if (&s->queue[f->queue] != q || !f->joined)
@@ -649,6 +652,23 @@ static void rtt_test_early(struct kunit *test)
 	rtt_end(s);
 }
 
+/* A queue that has a slot to come does not ask for others before */
+static void rtt_test_calls(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	int i, j;
+
+	for (i = 1; i < RTT_CLASSES; i++) {
+		rtt_add(s, 0, RTT_GBIT / 4, 10 * RTT_GBIT, 10000, 0);
+		for (j = 0; j < 4; j++)
+			rtt_load(s, i, j);
+	}
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	KUNIT_EXPECT_LE(test, s->calls * 10 * RTT_MTU, s->bytes * 8);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_end(s);
+}
+
 /* Drops leave no more than what the member may send, and it leaves then */
 static void rtt_test_drops(struct kunit *test)
 {
@@ -808,6 +828,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_ceils),
 	KUNIT_CASE(rtt_test_wrap),
 	KUNIT_CASE(rtt_test_early),
+	KUNIT_CASE(rtt_test_calls),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),
 	KUNIT_CASE(rtt_test_idle),
