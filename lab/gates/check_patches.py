@@ -7,9 +7,15 @@ checkpatch is clean, the form is netdev's. What is built at each patch is the fi
 the series touch, and after the last code of a series all of net/sched: by UML,
 and with allmodconfig (see lab/gates/check.config) by x86_64, i386 and clang. i386 is there for
 what only a link would show: 64-bit divisions by functions that the kernel does not have.
+
+Of --fast, build/check-verdicts.json keeps what was found of patches without a complaint. A patch
+is not checked again while it, the commits before it, the compiler, sparse and this file are the
+same.
 """
 
 import functools
+import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -38,6 +44,7 @@ TREE = BUILD / "linux"
 WORK = BUILD / "check-linux"
 WORK_TC = BUILD / "check-iproute2"
 OUT = BUILD / "check-um"
+VERDICTS = BUILD / "check-verdicts.json"
 SPARSE = f"CHECK={BUILD}/sparse/sparse"
 ALLMOD = ROOT / "lab/gates/check.config"
 CLANG = "-19"  # as Debian suffixes the programs' names
@@ -275,6 +282,29 @@ def style(patch: Path, cover: str, *options: str) -> list[str]:
             and m.group(1) not in allowed]
 
 
+def key(patch: Path, cover: str, commit: str) -> str:
+    """All that the row of a patch depends on in a run with --fast, as a hash."""
+    trees = git(TREE, "rev-parse", f"{commit}^{{tree}}", f"{commit}~^{{tree}}")
+    files = hash_files([Path(__file__), patch, OUT / ".config", BUILD / "sparse/sparse"])
+    compiler = capture(["gcc", "--version"], ROOT)[1]
+    said = (trees, files, cover, compiler, *touched("base", "HEAD"))
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
+
+
+def prepare(fast: bool) -> set[str]:
+    """Build the base; what sparse says of it."""
+    say("the base with W=1 (about 60 s cold)")
+    checkout(WORK, "base")
+    status, text = make_um("W=1", "prepare", "net/sched/")
+    known = findings(make_um("W=1", "C=2", SPARSE, *targets([]))[1])
+    for column in () if fast else COMPILERS:
+        say(f"preparing {column} (about 40 s cold)")
+        run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())
+    if status:
+        raise Die(f"the base does not build: {text.strip().splitlines()[-1]}")
+    return known
+
+
 def check_kernel(table: dict, fast: bool) -> None:
     """Check every kernel patch on its commit; fills table {patch: {column: complaints}}."""
     patches = KERNEL.patches()
@@ -284,19 +314,18 @@ def check_kernel(table: dict, fast: bool) -> None:
                   "run make export")
     commit_of = dict(zip(patches, commits))
     configure(WORK, OUT, name="check-config")
-    say("the base with W=1 (about 60 s cold)")
-    status, text = make_um("W=1", "prepare", "net/sched/")
-    known = findings(make_um("W=1", "C=2", SPARSE, *targets([]))[1])
-    for column in () if fast else COMPILERS:
-        say(f"preparing {column} (about 40 s cold)")
-        run([*allmod(column), "prepare"], f"check-{column}", cwd=WORK, env=kernel_env())
-    if status:
-        raise Die(f"the base does not build: {text.strip().splitlines()[-1]}")
+    verdicts = json.loads(VERDICTS.read_text()) if fast and VERDICTS.exists() else {}
+    known, kept = None, {}
     for series in KERNEL.present():
         some = series.patches()
         code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
         for number, patch in enumerate(some, 1):
-            commit = commit_of[patch]
+            name, commit = f"{patch.parent.name}/{patch.name}", commit_of[patch]
+            now = key(patch, series.cover_text(), commit)
+            if now in verdicts:
+                table[name] = kept[now] = verdicts[now]
+                continue
+            known = prepare(fast) if known is None else known
             say(f"{patch.parent.name} {number} of {len(some)}")
             files = touched(f"{commit}~", commit)
             checkout(WORK, f"{commit}~")
@@ -305,7 +334,7 @@ def check_kernel(table: dict, fast: bool) -> None:
             checkout(WORK, commit)
             built = compile_all(files, patch in code[-1:], fast, known)
             source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
-            table[f"{patch.parent.name}/{patch.name}"] = {
+            table[name] = {
                 "form": form(patch, series.prefix, number, len(some))
                 + lacks_fixes(patch, series.prefix, files),
                 "style": style(patch, series.cover_text(), "--max-line-length=80"),
@@ -313,6 +342,12 @@ def check_kernel(table: dict, fast: bool) -> None:
                 "maint": maintainers(files, new),
                 "doc": sorted(kernel_doc(files) - before_doc) if source else None,
                 **built}
+            if not any(table[name].values()):
+                kept[now] = table[name]
+    if fast:
+        if kept.keys() - verdicts.keys():
+            say(f"{len(kept)} of {len(table)} patches without a complaint")
+        VERDICTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 # --------------------------------------------------------------- iproute2

@@ -24,6 +24,7 @@ LOOK = {  # label: colour, marker, line
     "root cake": ("#009E73", "^", ":"), "root htb": ("#CC79A7", "v", "-."),
     "tbf shared": ("#56B4E9", "D", (0, (5, 1, 1, 1, 1, 1))),
     "EDT": ("#000000", "P", (0, (1, 3))),
+    "shared htb": ("#0072B2", "X", "-"), "htb per queue": ("#999999", "*", ":"),
 }
 HATCH = {"series": "", "stock cake_mq": "////", "root cake": "...."}
 PATTERNS = ("o-", "s--", "^:")  # of up to three lines of one colour
@@ -315,6 +316,7 @@ measures some points again. Which version of the series was measured:
 | stock cake_mq | `cake_mq` of the unpatched kernel |
 | tbf shared | `mq` with `tbf ... shared` on each queue, all series applied |
 | root cake, root htb | one qdisc for all queues, so one lock; htb with one class, a burst of 5 us, a FIFO |
+| shared htb, htb per queue | `mq` with an `htb` on each queue, with `shared` and all series applied, or without; two classes |
 | htb + fq_codel | the same with fq_codel in the class |
 | EDT | `mq` + `fq`, departure times of one clock for all queues from a BPF program, [lab/load/edt.c](../lab/load/edt.c), written after Algorithm 2 of the paper; drops what would have to wait longer than its horizon, 50 ms unless said |
 | tbf on each queue | a fixed part of the rate for each queue, unpatched kernel |

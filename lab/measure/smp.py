@@ -7,7 +7,7 @@ largest excess over R x t of any window, measured at the device, beside the boun
 that net/sched/sch_rate_group.c states; and how much of the rate is used, which late
 timers must not reduce. The second counts what is written to the shared cache line, and
 how far two CPUs get beyond one. Timings of the second table mean something on an
-otherwise idle machine only. Writes smp.json.
+otherwise idle machine only. Writes smp.json, of which --htb replaces the rows of htb.
 
 A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
 with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guest.boot import run_script
+from load import trees
 from load.hop import NAME, Hop
 from load.scenarios import install, shared_writes
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, result_file, run
+from tree.common import ROOT, Die, command_line, latest_result, result_file, run
 
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
@@ -71,6 +72,7 @@ SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
 SENDERS = {  # label: (kernel, contender); each round runs all of them
     "series": ("smp-patched", "cake_mq"), "stock cake_mq": ("smp-base", "cake_mq"),
     "root cake": ("smp-base", "cake"), "root htb": ("smp-base", "htb"),
+    "shared htb": ("smp-patched", "mq + htb shared"), "htb per queue": ("smp-base", "mq + htb"),
 }
 ROUNDS = 5
 SMALL = 300  # bytes, a frame
@@ -133,15 +135,28 @@ def hold(case: str) -> dict:
     return row
 
 
+def classes(rate: float) -> trees.Tree:
+    """What an htb has in the second table: two classes, each of them on both queues."""
+    return trees.flat(2, 2, ceil=rate)
+
+
 def speed(case: str, contender: str) -> dict:
-    """A run of the second table: packets per second of one CPU and of two."""
+    """A run of the second table: packets per second of one CPU and of two.
+
+    Each sends for a class of its own if the contender has classes.
+    """
     rate, size = SPEEDS[case]
     row = {}
     for cpus in (1, 2):
         hop = Hop(2)
-        install(contender, rate, 2)
+        htb = contender.removeprefix("mq + ").startswith("htb")
+        if htb:
+            tc("-batch -", "\n".join(trees.tree_lines(classes(rate), contender, 2)))
+        else:
+            install(contender, rate, 2)
         for q in range(cpus):
-            hop.stream(q, mode="paced", rate=200e9, size=size)
+            hop.stream(q, mode="paced", rate=200e9, size=size,
+                       priority=trees.priority(contender, q, q + 1) if htb else 0)
         hop.meter(0, from_s=0.2)
         before = shared_writes()
         got = hop.run(1.2)
@@ -198,36 +213,34 @@ def summary(runs: Sequence[dict]) -> dict:
     return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure both tables, print and write them, judge the first."""
-    command_line("smp", __doc__, record=True).parse_args(argv)
-    kernels = []
-    for which in ("smp-patched", "smp-base"):
-        kernel.build(which)
-        kernels.append((which, kernel.module(which)))
-    patched, stock = kernels
-    bounds, speeds, failed = [], [], []
+def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[dict]:
+    """The first table: (kernel, its hop module) of both; prints it."""
     print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>8}{'stock':>9}"
           f"{'of rate, %':>12}{'stock':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+    bounds = []
     for case, load in BOUNDS.items():
         row, other = measure(*patched, "bound", case), measure(*stock, "bound", case)
         row |= {"bound": bound(load.rate, load.queues), "stock": other["excess"],
                 "stock_bps": other["bps"]}
         bounds.append(row)
-        if row["excess"] > row["bound"]:
-            failed.append(case)
         used = ("-", "-") if row["changes"] else (
             f"{100 * bps / load.rate:.1f}" for bps in (row["bps"], other["bps"]))
         print("{:<48}{:>11.0f}{:>8.0f}{:>9.0f}{:>12}{:>7}".format(
             case, row["excess"], row["bound"], row["stock"], *used)
               + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)
-    print(f"\n{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
+    print()
+    return bounds
+
+
+def measure_speeds(hops: dict[str, Path], senders: dict[str, tuple[str, str]]) -> list[dict]:
+    """The second table, of some of SENDERS; hops: the hop module of each kernel. Prints it."""
+    print(f"{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
           f"{'2 CPUs':>10}{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
-    hops = dict(kernels)
+    speeds = []
     for case in SPEEDS:
-        runs = {label: [] for label in SENDERS}
+        runs = {label: [] for label in senders}
         for _ in range(ROUNDS):
-            for label, (which, contender) in SENDERS.items():
+            for label, (which, contender) in senders.items():
                 runs[label].append(measure(which, hops[which], "speed", case, contender))
         for label, some in runs.items():
             row = summary(some)
@@ -236,9 +249,34 @@ def main(argv: Sequence[str]) -> None:
                   f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
                   + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
                   flush=True)
-    result_file("smp.json").write_text(json.dumps({"what": "two CPUs, real time", "bounds": bounds,
-                                   "speeds": speeds}, indent=1) + "\n")
+    return speeds
+
+
+def main(argv: Sequence[str]) -> None:
+    """Measure both tables, print and write them, judge the first."""
+    parser = command_line("smp", __doc__, record=True)
+    parser.add_argument("--htb", action="store_true",
+                        help="only what htb sends; other rows stay as they are")
+    only_htb = parser.parse_args(argv).htb
+    hops = {}
+    for which in ("smp-patched", "smp-base"):
+        kernel.build(which)
+        hops[which] = kernel.module(which)
+    if only_htb:
+        result = json.loads(latest_result("smp.json").read_text())
+    else:
+        result = {"what": "two CPUs, real time", "speeds": [],
+                  "bounds": measure_bounds(*hops.items())}
+    rows = measure_speeds(hops, {label: sender for label, sender in SENDERS.items()
+                                 if "htb" in label or not only_htb})
+    labels = {row["label"] for row in rows}
+    rows += [row for row in result["speeds"] if row["label"] not in labels]
+    order = {(case, label): at for at, (case, label) in
+             enumerate((case, label) for case in SPEEDS for label in SENDERS)}
+    result["speeds"] = sorted(rows, key=lambda row: order[row["case"], row["label"]])
+    result_file("smp.json").write_text(json.dumps(result, indent=1) + "\n")
     run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", "cost"], "plots", "drawing", 5)
+    failed = [row["case"] for row in result["bounds"] if row["excess"] > row["bound"]]
     if failed:
         raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
                   "look at build/guest/smp-smp-patched")
