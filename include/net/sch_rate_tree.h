@@ -61,8 +61,7 @@ struct rate_tree_speed {
  * @rate_node: in @by_rate of the parent, or in @blocked of the tree
  * @over_node: in @by_over of the parent
  *
- * Protected by the lock of the tree. Reports read @bytes without: on 32-bit a
- * torn value is off by 4 GB in one report.
+ * Protected by the lock of the tree.
  */
 struct rate_tree_class {
 	struct rate_tree	*tree;
@@ -174,6 +173,7 @@ struct rate_tree_slot {
  * @longest: length of the longest packet of this backlog, bytes
  * @owed: the same as @left if that is negative, bytes
  * @backlogged: it has something to send
+ * @paused: it does not wait for a slot until @ask
  * @wanted: its backlog less @left, bytes
  * @booked: bytes in @slot
  * @waits: it is in @waiting of its class
@@ -185,7 +185,7 @@ struct rate_tree_slot {
  * @open: in the list of its queue
  * @due: in the tree of its queue
  *
- * Fields up to @backlogged, and @known, @open and @due, are protected by the
+ * Fields up to @paused, and @known, @open and @due, are protected by the
  * queue's lock, the rest by the tree's. Exceptions: @wanted, @longest and @owed
  * are written under the queue's lock, and read under the tree's; @booked and
  * @waits are read under the queue's lock. If one of them is old, the member is
@@ -204,6 +204,7 @@ struct rate_tree_member {
 	u32			longest;
 	u32			owed;
 	bool			backlogged;
+	bool			paused;
 	u32			wanted;
 	u32			booked;
 	bool			waits;
@@ -221,6 +222,7 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 		   struct rate_tree_class *parent);
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		   u8 prio, u64 now);
+u64 rate_tree_bytes(struct rate_tree_class *c);
 void rate_tree_remove(struct rate_tree_class *c);
 
 void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,

@@ -33,13 +33,15 @@
  * first of those that wait below it.
  *
  * Members of a class take turns. If a class has both children and waiting
- * members of its own, they get slots alternately. A class that did not use its
+ * members of its own, the first priority goes first; they get slots alternately
+ * if it is the same, or a child is below its rate. A class that did not use its
  * rate for some time can catch up on RATE_TREE_HORIZON of it. Where rates add
  * up to more than there is, each gets less in proportion.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
- * the backlog, and increased by what the member overdrew in earlier slots. All
- * slots of one round last about RATE_TREE_ROUND together, but no slot is longer
+ * the backlog, and increased by what the member overdrew in earlier slots. What
+ * it overdrew in its last slot is charged when its backlog ends. All slots of
+ * one round last about RATE_TREE_ROUND together, but no slot is longer
  * than RATE_TREE_SLOT_MAX or a packet. A member that was late for its slot
  * sends it at once when it comes, unless the slot ended more than the lateness
  * limit ago: then it is lost. The limit is RATE_TREE_HORIZON, or the time of
@@ -149,7 +151,9 @@ static bool rate_tree_wants(const struct rate_tree_class *c)
 
 static u8 rate_tree_prio(const struct rate_tree_class *c)
 {
-	return c->prios ? __ffs(c->prios) : c->prio;
+	u8 prio = c->prios ? __ffs(c->prios) : c->prio;
+
+	return list_empty(&c->waiting) ? prio : min(prio, c->prio);
 }
 
 /* Take a class out of the trees that it is in */
@@ -251,6 +255,20 @@ static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
 	return over_node_class(rb_first_cached(first));
 }
 
+/* Do members of a class with children that wait get the next slot? */
+static bool rate_tree_own(const struct rate_tree_class *c, u64 at)
+{
+	u8 prio = __ffs(c->prios);
+
+	if (list_empty(&c->waiting) || c->prio > prio)
+		return false;
+	if (c->prio < prio &&
+	    !rate_tree_assured(rate_node_class(rb_first_cached(&c->by_rate)),
+			       at))
+		return true;
+	return !c->own;
+}
+
 /* A class got a slot */
 static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			      u32 len)
@@ -335,7 +353,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	start = later(t->tail, now - rate_tree_lateness(ns));
 	most = min(c->most / t->waiting, RATE_TREE_SLOT_MAX);
 	while (c->prios) {
-		c->own = !c->own && !list_empty(&c->waiting);
+		c->own = rate_tree_own(c, at);
 		if (c->own)
 			break;
 		c = rate_tree_pick(c, at);
@@ -458,7 +476,7 @@ static void rate_tree_tell(struct rate_tree_member *m)
 		return;
 
 	for (c = m->class; c; c = c->parent)
-		WRITE_ONCE(c->bytes, c->bytes + m->sent);
+		c->bytes += m->sent;
 	m->sent = 0;
 }
 
@@ -522,6 +540,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 		m = due_member(node);
 		if (after(m->ask, now))
 			break;
+		m->paused = false;
 		if (m->wanted > m->booked && !m->waits)
 			rate_tree_wait(m, now);
 	}
@@ -535,6 +554,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	list_for_each_entry_safe(m, next, &q->granted, granted)
 		rate_tree_begin_slots(m, now);
 	q->booked = !list_empty(&q->granted);
+	spin_unlock(&t->lock);
 
 	/* The others ask again soon, the later the longer they have waited */
 	while ((node = rb_first_cached(&q->due))) {
@@ -545,7 +565,6 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 		rate_tree_due(m, later(rate_tree_expect(m),
 				       now + max(ahead / 4, waited / 32)));
 	}
-	spin_unlock(&t->lock);
 }
 
 /* A class has changed, and how long turns take with it */
@@ -635,35 +654,65 @@ void rate_tree_charge(struct rate_tree_member *m, u32 len)
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_charge, "NET_SCHED_INTERNAL");
 
-/* A member has nothing to send. What it was granted goes back to the root, and
- * to ceils, but it stays charged to the rates of its classes.
+/* What a member was granted and did not send goes back to the root, and to
+ * ceils, but it stays charged to the rates of its classes.
  */
-static void rate_tree_idle(struct rate_tree_member *m, u64 now)
+static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree *t = m->queue->tree;
 	struct rate_tree_class *c;
-	u64 bytes = 0;
+
+	if (after(t->tail, now))
+		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
+	for (c = m->class; c->parent; c = c->parent) {
+		if (c->ceil >= c->parent->ceil)
+			continue;
+		rate_tree_detach(c);
+		c->ceil_until -= to_ns(&c->ceil_ns, bytes);
+		rate_tree_settle(c, later(t->tail, now));
+	}
+}
+
+/* It sent more than it was granted, and no slot of its own follows */
+static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
+{
+	struct rate_tree *t = m->queue->tree;
+	u64 at = later(t->tail, now);
+	struct rate_tree_class *c;
+
+	for (c = m->class; c->parent; c = c->parent) {
+		rate_tree_detach(c);
+		rate_tree_account(c, at, at, bytes);
+		rate_tree_attach(c, at);
+	}
+	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
+}
+
+/* A member has nothing to send */
+static void rate_tree_idle(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+	s64 unsent;
 
 	rate_tree_not_due(m);
 	m->known = false;
+	m->paused = false;
 	m->backlogged = false;
 	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
 	spin_lock(&t->lock);
 	rate_tree_tell(m);
-	WRITE_ONCE(m->wanted, 0);
 	rate_tree_unwait(m, now);
-	if (m->left > 0) {
+	if (m->left > 0)
 		list_del_init(&m->open);
-		bytes = m->left;
-		m->left = 0;
-	}
-	bytes += m->booked;
+	unsent = m->left + m->booked;
+	if (unsent > 0)
+		rate_tree_give_back(m, now, unsent);
+	else if (unsent < 0)
+		rate_tree_overdrawn(m, now, -unsent);
+	m->left = 0;
+	WRITE_ONCE(m->owed, 0);
+	WRITE_ONCE(m->wanted, 0);
 	WRITE_ONCE(m->booked, 0);
-	if (after(t->tail, now))
-		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
-	for (c = m->class; c; c = c->parent)
-		if (c->state != RATE_TREE_BLOCKED)
-			c->ceil_until -= to_ns(&c->ceil_ns, bytes);
 	spin_unlock(&t->lock);
 }
 
@@ -682,6 +731,7 @@ void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 	u32 wanted = clamp_t(s64, m->wanted + m->left, 1, BIT(28));
 
 	rate_tree_idle(m, now);
+	m->paused = true;
 	m->backlogged = true;
 	WRITE_ONCE(m->wanted, wanted);
 	rate_tree_due(m, until);
@@ -705,7 +755,8 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 	u32 wanted;
 
 	if (!backlog) {
-		if (m->backlogged)
+		/* A leaf that drops may say so before its packet is charged */
+		if (m->backlogged || m->left < 0)
 			rate_tree_idle(m, now);
 		return;
 	}
@@ -713,6 +764,8 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 	m->backlogged = true;
 	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
 	WRITE_ONCE(m->wanted, wanted);
+	if (m->paused)
+		return;
 	if (wanted > READ_ONCE(m->booked) && !READ_ONCE(m->waits)) {
 		spin_lock(&t->lock);
 		if (!m->slots && m->left <= 0)
@@ -754,6 +807,9 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 
 	spin_lock_bh(&t->lock);
 	was = rate_tree_wants(&t->root);
+	/* Nothing is booked at the rate of a new root */
+	if (!c->parent && !known)
+		t->tail = now;
 	at = later(t->tail, now);
 	rate_tree_detach(c);
 	if (!c->parent && c->ceil && c->ceil != ceil)
@@ -773,6 +829,9 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 			       rate_tree_lateness(&c->ceil_ns));
 		t->tail = at;
 	}
+	/* What it had is no longer counted in the same unit */
+	if (quantum != c->quantum && c->parent)
+		memcpy(c->over, c->parent->served, sizeof(c->over));
 	c->rate = rate;
 	c->ceil = ceil;
 	c->quantum = quantum;
@@ -787,6 +846,25 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	return known;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_bytes - what all queues have sent for a class and those below it
+ * @c: the class
+ *
+ * Context: process context; RTNL held, or the class cannot go away.
+ * Return: bytes, as of the last looks of the queues at the tree.
+ */
+u64 rate_tree_bytes(struct rate_tree_class *c)
+{
+	u64 bytes;
+
+	spin_lock_bh(&c->tree->lock);
+	bytes = c->bytes;
+	spin_unlock_bh(&c->tree->lock);
+
+	return bytes;
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_bytes, "NET_SCHED_INTERNAL");
 
 /**
  * rate_tree_add - add a class

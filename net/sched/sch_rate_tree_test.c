@@ -620,8 +620,8 @@ static void rtt_test_wrap(struct kunit *test)
 		s = rtt_init(test, 0, RTT_GBIT);
 		s->tree.root.served[0] = served[i];
 		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
-		s->class[1].over[0] = served[i];
 		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1000, 0);
+		s->class[2].over[0] = 0;
 		rtt_load(s, 1, 0);
 		rtt_run(s, 20 * RTT_MS);
 		rtt_load(s, 2, 1);
@@ -649,6 +649,121 @@ static void rtt_test_early(struct kunit *test)
 	s->queue[0].late = 0;
 	rtt_measure(s, 0, 1000 * RTT_MS);
 	KUNIT_EXPECT_GE(test, s->bytes, 20 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+}
+
+/* What a class had with a small quantum does not count with a large one */
+static void rtt_test_quantum(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+
+	rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 1, 0);
+	rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 10000, 0);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	rtt_run(s, 20 * RTT_MS);
+	rate_tree_set(&s->class[1], RTT_MBIT, RTT_GBIT, 10000, 0, s->now);
+	rtt_measure(s, RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, 1, 500);
+	rtt_expect(s, 2, 500);
+	rtt_end(s);
+}
+
+/* A new class at the root does not wait for what another one has sent */
+static void rtt_test_root(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 1000);
+	struct rtt_flow *f = rtt_load(s, 0, 0);
+
+	rtt_run(s, RTT_MS);
+	local_bh_disable();
+	rate_tree_leave(&f->m, s->now);
+	local_bh_enable();
+	rate_tree_remove(&s->tree.root);
+	rate_tree_add(&s->tree, &s->tree.root, NULL);
+	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	rate_tree_join(&s->queue[0].q, &f->m, &s->tree.root);
+	f->told = 0;
+	s->queue[0].wake = s->now;
+	rtt_measure(s, 0, 50 * RTT_MS);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A packet that is longer than its slot is paid for when it is sent, not by
+ * those who send long after
+ */
+static void rtt_test_overdrawn(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 20 * RTT_MBIT);
+	struct rtt_flow *a, *b;
+
+	rtt_add(s, 0, 10 * RTT_MBIT, 20 * RTT_MBIT, 10000, 0);
+	rtt_add(s, 0, 10 * RTT_MBIT, 20 * RTT_MBIT, 10000, 0);
+	a = rtt_load(s, 1, 0);
+	a->len = 65000;
+	a->gap = RTT_NEVER / 2;
+	b = rtt_load(s, 2, 1);
+	b->len = 100;
+	b->gap = RTT_NEVER / 2;
+	b->arrive = 1000 * RTT_MS + NSEC_PER_USEC;
+	rtt_run(s, 500 * RTT_MS);
+	KUNIT_EXPECT_EQ(test, a->m.left, 0);
+	KUNIT_EXPECT_EQ(test, a->m.owed, 0);
+	/* 65000 bytes take 26 ms */
+	KUNIT_EXPECT_GE(test, s->tree.tail, 25 * RTT_MS);
+
+	a->len = 100;
+	a->arrive = 1000 * RTT_MS;
+	s->queue[0].wake = a->arrive;
+	rtt_measure(s, 0, 600 * RTT_MS);
+	KUNIT_EXPECT_EQ(test, s->bytes, 200);
+	KUNIT_EXPECT_LE(test, b->longest, RTT_MS);
+	rtt_end(s);
+}
+
+/* The priority of a class that is a leaf on one queue counts there, though it
+ * has children on another one. Children that are below their rates do not
+ * starve.
+ */
+static void rtt_test_leaf_prio(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+
+	rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 10000, 3);
+	rtt_add(s, 1, 100 * RTT_MBIT, RTT_GBIT, 10000, 7);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	rtt_load(s, 3, 2);
+	rtt_measure(s, 20 * RTT_MS, 200 * RTT_MS);
+	rtt_expect(s, 1, 899);
+	rtt_expect(s, 3, 100);
+	rtt_expect_rate(s, 200, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A member that cannot send is not asked again for each packet that it gets */
+static void rtt_test_pause(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	struct rate_tree_queue *q = &s->queue[0].q;
+	struct rtt_flow *f = rtt_load(s, 0, 0);
+	u64 when;
+	int i;
+
+	local_bh_disable();
+	rate_tree_backlog(&f->m, 0, RTT_MTU);
+	KUNIT_EXPECT_PTR_EQ(test, rate_tree_next(q, 0, &when), &f->m);
+	rate_tree_pause(&f->m, 0, RTT_MS);
+	for (i = 2; i < 5; i++) {
+		rate_tree_backlog(&f->m, 0, i * RTT_MTU);
+		KUNIT_EXPECT_NULL(test, rate_tree_next(q, 0, &when));
+		KUNIT_EXPECT_EQ(test, when, RTT_MS);
+	}
+	KUNIT_EXPECT_PTR_EQ(test, rate_tree_next(q, RTT_MS, &when), &f->m);
+	local_bh_enable();
+	s->now = RTT_MS;
 	rtt_end(s);
 }
 
@@ -753,7 +868,7 @@ static void rtt_test_random(struct kunit *test)
 	u64 rate, ceil;
 	struct rtt *s;
 
-	for (seed = 1; seed <= 40; seed++) {
+	for (seed = 1; seed <= 20; seed++) {
 		s = rtt_init(test, 0, RTT_GBIT);
 		prandom_seed_state(&s->rnd, seed);
 		while (s->classes < 20)
@@ -810,6 +925,16 @@ static void rtt_test_random(struct kunit *test)
 		}
 		rtt_measure(s, 5 * RTT_MS, 100 * RTT_MS);
 		rtt_expect_rate(s, 100, 40 * RTT_KB);
+		/* Without priorities, rates and ceils, all are served */
+		for (i = 1; i < s->classes; i++)
+			rate_tree_set(&s->class[i], 1, RTT_GBIT, RTT_MTU, 0,
+				      s->start + s->now);
+		for (i = 0; i < RTT_QUEUES; i++)
+			s->queue[i].wake = s->now;
+		rtt_measure(s, 5 * RTT_MS, 400 * RTT_MS);
+		for (i = 0; i < s->flows; i++)
+			if (s->flow[i].joined && rtt_backlog(s, &s->flow[i]))
+				KUNIT_EXPECT_GT(test, s->flow[i].bytes, 0);
 		rtt_end(s);
 	}
 }
@@ -828,6 +953,11 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_ceils),
 	KUNIT_CASE(rtt_test_wrap),
 	KUNIT_CASE(rtt_test_early),
+	KUNIT_CASE(rtt_test_quantum),
+	KUNIT_CASE(rtt_test_root),
+	KUNIT_CASE(rtt_test_overdrawn),
+	KUNIT_CASE(rtt_test_leaf_prio),
+	KUNIT_CASE(rtt_test_pause),
 	KUNIT_CASE(rtt_test_calls),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),

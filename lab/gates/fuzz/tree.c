@@ -202,6 +202,8 @@ static void check_state(struct rate_tree_class *c, u32 i)
 	struct rate_tree_class *p = c->parent;
 	u8 prio = c->prios ? __ffs(c->prios) : c->prio;
 
+	if (!list_empty(&c->waiting) && c->prio < prio)
+		prio = c->prio;
 	must(wants(c) == (c->state != RATE_TREE_IDLE),
 	     "wrong state of class", i);
 	switch (c->state) {
@@ -328,8 +330,8 @@ static void kick(struct rate_tree_queue *q)
 
 static void tell(struct flow *f)
 {
-	f->paused = false;
 	rate_tree_backlog(&f->m, now, f->bytes);
+	f->paused = f->m.paused;
 }
 
 static void enqueue(struct flow *f, u32 len)
