@@ -64,6 +64,7 @@ SUBSET = [
 
 # Not *.patch, so that "git am patches/<series>/*.patch" does not stop at it.
 COVER = "0000-cover-letter.txt"
+MANY = 300  # files: more than any series touches
 
 # Folders of this repo that hold nothing but files at their kernel paths.
 KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")
@@ -262,6 +263,10 @@ def export_tree(one: Tree) -> None:
     if one.patches() and one.git("rev-parse", "HEAD") == one.git("rev-parse", "base"):
         raise Die(f"{one.dir} has no commits on its base, so exporting would delete the patches; "
                   "'make tree' applies them, or delete them yourself")
+    touched = len(one.git("diff", "--name-only", "base", "HEAD").splitlines())
+    if touched > MANY:
+        raise Die(f"the commits in {one.dir} touch {touched} files; take out again what 'git add' "
+                  "of a folder has taken in, as git does not track all of the base")
     if one.git("status", "--porcelain", "-uno"):
         say(f"NOTE: edits in {one.dir} that are not committed are left out")
     for series in one.series:
