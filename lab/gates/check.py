@@ -13,7 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import KERNEL, ROOT, Die, command_line, git, result_file, say
+from tree.common import ROOT, Die, command_line, result_file, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -88,8 +88,6 @@ def main(argv: Sequence[str]) -> None:
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}
     check_patches.check_kernel(results["patches"], fast)
-    # Where the last patch leaves it, unless verdicts on all were kept
-    check_patches.checkout(check_patches.WORK, git(KERNEL.dir, "rev-parse", "HEAD"))
     check_patches.check_iproute2(results["patches"], fast)
     for name, job in check_series.jobs(fast).items():
         say(name)

@@ -282,19 +282,23 @@ def style(patch: Path, cover: str, *options: str) -> list[str]:
             and m.group(1) not in allowed]
 
 
+@functools.cache
+def tools() -> str:
+    """What all rows of a run with --fast are made by, and of which files, as one text."""
+    files = hash_files([Path(__file__), OUT / ".config", BUILD / "sparse/sparse"])
+    return "\n".join((files, capture(["gcc", "--version"], ROOT)[1], *touched("base", "HEAD")))
+
+
 def key(patch: Path, cover: str, commit: str) -> str:
     """All that the row of a patch depends on in a run with --fast, as a hash."""
     trees = git(TREE, "rev-parse", f"{commit}^{{tree}}", f"{commit}~^{{tree}}")
-    files = hash_files([Path(__file__), patch, OUT / ".config", BUILD / "sparse/sparse"])
-    compiler = capture(["gcc", "--version"], ROOT)[1]
-    said = (trees, files, cover, compiler, *touched("base", "HEAD"))
+    said = (tools(), trees, hash_files([patch]), cover)
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
 def prepare(fast: bool) -> set[str]:
-    """Build the base; what sparse says of it."""
+    """Build the base, which is checked out; what sparse says of it."""
     say("the base with W=1 (about 60 s cold)")
-    checkout(WORK, "base")
     status, text = make_um("W=1", "prepare", "net/sched/")
     known = findings(make_um("W=1", "C=2", SPARSE, *targets([]))[1])
     for column in () if fast else COMPILERS:
@@ -306,7 +310,10 @@ def prepare(fast: bool) -> set[str]:
 
 
 def check_kernel(table: dict, fast: bool) -> None:
-    """Check every kernel patch on its commit; fills table {patch: {column: complaints}}."""
+    """Check every kernel patch on its commit; fills table {patch: {column: complaints}}.
+
+    From the base, and to the last commit, whatever of it has to be looked at.
+    """
     patches = KERNEL.patches()
     commits = git(TREE, "rev-list", "--reverse", "base..HEAD").split()
     if len(commits) != len(patches):
@@ -321,7 +328,7 @@ def check_kernel(table: dict, fast: bool) -> None:
         code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
         for number, patch in enumerate(some, 1):
             name, commit = f"{patch.parent.name}/{patch.name}", commit_of[patch]
-            now = key(patch, series.cover_text(), commit)
+            now = key(patch, series.cover_text(), commit) if fast else None
             if now in verdicts:
                 table[name] = kept[now] = verdicts[now]
                 continue
@@ -344,9 +351,8 @@ def check_kernel(table: dict, fast: bool) -> None:
                 **built}
             if not any(table[name].values()):
                 kept[now] = table[name]
+    checkout(WORK, commits[-1])
     if fast:
-        if kept.keys() - verdicts.keys():
-            say(f"{len(kept)} of {len(table)} patches without a complaint")
         VERDICTS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
