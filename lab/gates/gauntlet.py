@@ -54,7 +54,8 @@ PART = 1000  # operations of a seed
 ROUNDS = 10  # of a crowd
 QUEUES = 8
 RATES = (20e6, 1e9, 100e3)  # bit/s
-CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared")
+CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared",
+          "mq + htb shared")
 RACE = ("BUG: KCSAN: data-race",)
 # Tests of one thing after another: races are looked for at an eighth of the accesses,
 # or they would take hours.
@@ -65,7 +66,8 @@ PATIENT = ("rcutree.kthread_prio=1", "rcupdate.rcu_cpu_stall_timeout=180")
 # It starts a thread per CPU in each network namespace, of which tdc makes hundreds.
 NO_PKTGEN = "initcall_blacklist=pg_init"
 HEADERS = (  # of the series, beside added()
-    "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h")
+    "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h",
+    "include/net/sch_rate_tree.h")
 
 
 # ------------------------------------------------------------------ guest side
@@ -83,10 +85,27 @@ def send() -> threading.Thread:
     return thread
 
 
+def htb_lines(queue: int, rate: float) -> list[str]:
+    """An htb on one queue, from 1: a root, and two classes that queues use by turns."""
+    htb = f"1{queue:x}:"
+    return [f"qdisc add dev c0 parent 1:{queue:x} handle {htb} htb "
+            f"default {2 + queue % 2} shared",
+            f"class add dev c0 parent {htb} classid {htb}1 htb rate {rate:.0f}bit",
+            f"class add dev c0 parent {htb}1 classid {htb}2 htb rate {rate / 4:.0f}bit "
+            f"ceil {rate:.0f}bit",
+            f"class add dev c0 parent {htb}1 classid {htb}3 htb rate {rate / 2:.0f}bit "
+            f"ceil {rate:.0f}bit prio 1"]
+
+
 def crowd_lines(contender: str, shared: bool, rate: float = 20e6) -> list[str]:
     """What puts a contender on c0. shared: whether this tc and kernel know that word."""
     options = "burst 15k limit 100k" if "tbf" in contender else ""
-    lines = contender_lines("c0", contender, rate, QUEUES, options)
+    if "htb" in contender:
+        lines = ["qdisc replace dev c0 root handle 1: mq"]
+        for queue in range(1, QUEUES + 1):
+            lines += htb_lines(queue, rate)
+    else:
+        lines = contender_lines("c0", contender, rate, QUEUES, options)
     return lines if shared else [line.replace(" shared", "") for line in lines]
 
 
@@ -95,10 +114,18 @@ def turn(contender: str, number: int, shared: bool) -> list[str]:
     parent, _, words = contender.rpartition(" + ")
     kind = words.split()[0]
     rate = RATES[number % len(RATES)]
-    queue = f"parent 1:{number % QUEUES + 1:x}"
+    at = number % QUEUES + 1
+    queue = f"parent 1:{at:x}"
     word = words if shared else kind
     first = crowd_lines(contender, shared, rate)
-    if kind == "tbf":
+    again = [line for line in first if f" {queue} " in line or f" 1{at:x}:" in line]
+    if kind == "htb":
+        change, htb = "class change dev c0 parent", f"1{at:x}:"
+        lines = [f"{change} {htb} classid {htb}1 htb rate {rate:.0f}bit",
+                 f"{change} {htb}1 classid {htb}2 htb rate {rate / 8:.0f}bit "
+                 f"ceil {rate / 2:.0f}bit prio {number % 3}",
+                 f"class del dev c0 classid {htb}3"]
+    elif kind == "tbf":
         lines = [f"qdisc change dev c0 {queue} {word} rate {rate:.0f}bit burst 15k limit 100k",
                  f"qdisc replace dev c0 {queue} {word} rate {rate:.0f}bit burst 3k limit 100k"]
     else:
@@ -107,7 +134,7 @@ def turn(contender: str, number: int, shared: bool) -> list[str]:
         lines = [f"qdisc change dev c0 {where} {word} bandwidth {rate:.0f}bit",
                  f"qdisc change dev c0 {where} {word} {mode}"]
     if parent:
-        lines += [f"qdisc del dev c0 {queue}", first[number % QUEUES + 1]]
+        lines += [f"qdisc del dev c0 {queue}", *again]
     if number % 10 == 9:
         lines += ["qdisc del dev c0 root", *first]
     return lines
