@@ -21,7 +21,7 @@
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
 #define RATE_GROUP_WEIGHT	U16_MAX		/* of a member with one flow */
 #define RATE_GROUP_SUM_BITS	48		/* sum of weights */
-#define RATE_GROUP_RANKS	4		/* from 0, which goes first */
+#define RATE_GROUP_RANKS	8		/* from 0, which goes first */
 #define RATE_GROUP_HOLD		(50 * NSEC_PER_USEC) /* later ranks wait */
 
 /**
@@ -45,11 +45,12 @@
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
  * three times if unused time comes before the slot or is claimed, once more if
- * its weight has changed or others have ranks, and for a packet that goes ahead
- * once or twice. The second is written with RTNL held, but for
- * @longest, which senders write when there is a longer packet than ever; they
- * read it without a lock: a stale quantum or advance is one slot of the old
- * length, and rate_group_reserve() notices a rate that has changed.
+ * its weight has changed, and for a packet that goes ahead once or twice. The
+ * second is written, if there are ranks, by those that keep others waiting. The
+ * third is written with RTNL held, but for @longest, which senders write when
+ * there is a longer packet than ever; they read it without a lock: a stale
+ * quantum or advance is one slot of the old length, and rate_group_reserve()
+ * notices a rate that has changed.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);
@@ -58,8 +59,9 @@ struct rate_group {
 	atomic64_t	skipped;
 	atomic64_t	claimed;
 	atomic64_t	weights;
-	atomic64_t	busy[RATE_GROUP_RANKS - 1];
 	__cacheline_group_end(slots);
+
+	atomic64_t	busy[RATE_GROUP_RANKS - 1] ____cacheline_aligned_in_smp;
 
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;
@@ -79,8 +81,11 @@ struct rate_group {
  * @rank: it gets slots only if no member of a smaller rank wants any
  * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
  *	much as others have on average
+ * @among: group that these others are in, which knows @weight from a member of
+ *	its own; NULL: @group
+ * @within: group in which each slot needs another one; NULL: none
  * @told: what the group knows of it
- * @late: what a backlog may make up for, in one slot, bytes; 0: as usual
+ * @late: what backlogs may make up for, bytes; 0: as usual
  * @burst: unused time that a new backlog may have, bytes
  * @rate: copy of the group's, bytes/s
  * @mult: ns per byte, shifted left by @shift
@@ -104,13 +109,15 @@ struct rate_group {
  *
  * Protected by the lock of the shaper that it is part of; reports read @active
  * and @share without. The owner may set @late and @burst before
- * rate_group_update(), @rank and @weight before rate_group_wait().
+ * rate_group_update(), the other ones from @rank on before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
 	bool			turns;
 	u8			rank;
 	u32			weight;
+	struct rate_group	*among;
+	struct rate_group	*within;
 	u32			told;
 	u32			late;
 	u32			burst;

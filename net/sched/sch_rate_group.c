@@ -41,14 +41,15 @@
  *	of all such members are added up and divided by weight, so a round
  *	lasts no longer than with equal weights. Who gets less than a frame per
  *	round gets a frame every few rounds. The weight of a member whose
- *	backlog is gone counts until its owner sets it to 0.
+ *	backlog is gone counts until its owner sets it to 0. Other members may
+ *	be those of another group, as for a part of the traffic.
  *
  * Ranks
  *	A member whose packets should come after those of others sets a rank,
- *	as CAKE does for a tin above its threshold. It gets a slot only if no
- *	member of a smaller rank wants any. A member that needs more than its
- *	slot keeps later ranks waiting for another RATE_GROUP_HOLD, so that
- *	these need not ask again after every slot.
+ *	as CAKE does for its tins. It gets a slot only if no member of a smaller
+ *	rank wants any. A member that needs more than its slot keeps later ranks
+ *	waiting for another RATE_GROUP_HOLD, so that these need not ask again
+ *	after every slot.
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
@@ -62,8 +63,8 @@
  *	A slot may start in the past, when the member was due, but not more
  *	than the *horizon* ago: the longest of 1 ms, two frames at R, and twice
  *	the resolution of timers. So a late timer costs no rate, and a queue
- *	that was stopped does not send all that it missed in one burst. A
- *	member whose owner sets ``late`` gets all that it is due in one slot.
+ *	that was stopped does not send all that it missed in one burst. If the
+ *	owner sets ``late``, slots are longer if the members are due more.
  *
  * Skipped time
  *	If the tail lies in the past when a backlog begins, the slot starts now
@@ -180,21 +181,21 @@ static u32 rate_group_base(const struct rate_group *g)
 }
 
 /* What a member gets in each round: its part, by weight, of the quanta of all
- * members that have a weight. How many these are stands above the sum.
+ * members that have a weight, or of what these are @due if that is more. How
+ * many they are stands above the sum.
  */
-static u32 rate_group_quantum(const struct rate_group_member *m)
+static u32 rate_group_quantum(const struct rate_group_member *m, u64 due)
 {
-	u64 weights = atomic64_read(&m->group->weights);
-	u64 quantum = rate_group_base(m->group);
-	u64 members = weights >> RATE_GROUP_SUM_BITS;
+	u64 weights = atomic64_read(&(m->among ?: m->group)->weights);
+	u64 members = max(weights >> RATE_GROUP_SUM_BITS, 1U);
 	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
+	u64 all = max(rate_group_base(m->group) * members, due);
 
 	if (!m->weight || sum == members * m->weight)
-		return quantum;
+		return div64_u64(all, members);
 
-	quantum = div64_u64(quantum * max(members, 1U) * m->weight,
-			    max(sum, m->weight));
-	return clamp_t(u64, quantum, 1, BIT(24));
+	return clamp_t(u64, div64_u64(all * m->weight, max(sum, m->weight)), 1,
+		       BIT(24));
 }
 
 /* Let the group know the weight of a member */
@@ -239,8 +240,7 @@ static void rate_group_struct_check(void)
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, skipped);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, claimed);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, weights);
-	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, busy);
-	CACHELINE_ASSERT_GROUP_SIZE(struct rate_group, slots, 64);
+	CACHELINE_ASSERT_GROUP_SIZE(struct rate_group, slots, 40);
 }
 
 /**
@@ -482,7 +482,7 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 {
 	u64 pause = after(now, m->next) ? min(now - m->next, NSEC_PER_SEC) : 0;
 	u64 tail = later(atomic64_read(&m->group->tail), now);
-	u32 quantum = rate_group_quantum(m);
+	u32 quantum = rate_group_quantum(m, 0);
 	u64 round = tail - now + to_ns(m, quantum);
 
 	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
@@ -495,10 +495,10 @@ EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 /* How much to ask for: the quantum less the excess, in frames. While nothing is
  * @granted to others, passing turns would be no use to them.
  */
-static u32 rate_group_slot(struct rate_group_member *m, u32 backlog,
+static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 			   bool granted)
 {
-	s64 quantum = rate_group_quantum(m);
+	s64 quantum = rate_group_quantum(m, due);
 	u32 slot = 0;
 	s64 want;
 
@@ -516,6 +516,13 @@ static u32 rate_group_slot(struct rate_group_member *m, u32 backlog,
 		m->excess = max(m->excess, 0);
 
 	return slot;
+}
+
+/* What could have been sent since a time, bytes */
+static u32 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
+{
+	return after(now, from) ? mul_u64_u64_div_u64(now - from, m->rate,
+						      NSEC_PER_SEC) : 0;
 }
 
 /* Claim time that was skipped since the last slot of this member, at most
@@ -540,13 +547,6 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 	} while (!atomic64_try_cmpxchg(&g->claimed, &claimed, from + claim));
 
 	return claim;
-}
-
-/* What could have been sent since a time, bytes */
-static u32 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
-{
-	return after(now, from) ? mul_u64_u64_div_u64(now - from, m->rate,
-						      NSEC_PER_SEC) : 0;
 }
 
 /* Let later ranks wait. If siblings do so at the same time, the later of both
@@ -585,22 +585,26 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	u64 from = later(m->end, now - m->horizon);
 	struct rate_group *g = m->group;
 	s64 tail = atomic64_read(&g->tail);
-	u64 start, end, claim, debt, ns;
+	u64 start, end, claim, debt, ns, turns;
 	s64 unpaid, skip;
+	u32 slot, due = 0;
 	bool late;
-	u32 slot;
 
 	if (READ_ONCE(g->rate) != m->rate)
 		return false;
 
 	if (!exactly)
-		rate_group_weigh(m, m->weight);
-	slot = exactly ?: rate_group_slot(m, backlog,
-					  after(tail, now + m->slack));
+		rate_group_weigh(m, m->among ? 0 : m->weight);
+	/* When everybody else has had a turn */
+	turns = later(tail, now);
+	if (m->within)
+		turns += later(atomic64_read(&m->within->tail), now) - now;
 	if (m->late)
-		slot = clamp(rate_group_due(m, later(tail, from), now), slot,
-			     backlog);
-	else if (!exactly && slot == backlog && !after(tail, now + m->slack))
+		due = rate_group_due(m, later(tail, from), now);
+	slot = exactly ?: rate_group_slot(m, backlog, due,
+					  after(turns, now + m->slack));
+	if (!m->late && !exactly && slot == backlog &&
+	    !after(tail, now + m->slack))
 		slot += READ_ONCE(g->advance);
 
 	/* Also pay for what was sent outside of slots, or use what was paid */
@@ -619,7 +623,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
 	if (skip > 0)
 		m->seen = atomic64_add_return(skip, &g->skipped);
-	if (!exactly)
+	if (!exactly || backlog >= slot)
 		rate_group_hold(m, backlog > slot ? end + RATE_GROUP_HOLD :
 						    end);
 
@@ -628,7 +632,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	m->passing = !slot;
 	m->end = end;
 	/* The time that was paid in advance lies before the slot */
-	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) : end;
+	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) :
+		       later(end, turns);
 	from = later(m->next, now);
 	if (after(start, from))
 		m->stood += start - from;
@@ -641,8 +646,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
  * @m: the member
  * @now: time, ns
  * @backlog: of the member, bytes
- * @exactly: length of the slot, bytes: at least a packet, or all of @backlog; 0
- *	for a quantum
+ * @exactly: length of the slot, bytes: at least a packet, or all there is; 0
+ *	for a quantum. If @backlog is less, later ranks need not wait.
  * @when: set to the time at which to ask again, ns
  *
  * With @exactly, the owner has to account for what the member sends beyond the
@@ -657,7 +662,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
 {
 	while (m->left <= 0) {
-		if (m->rank && !exactly) {
+		if (m->rank) {
 			if (!READ_ONCE(m->group->ranked))
 				WRITE_ONCE(m->group->ranked, true);
 			*when = rate_group_held(m, now);
@@ -743,7 +748,7 @@ EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
  */
 void rate_group_exempt(struct rate_group_member *m, u32 len)
 {
-	m->excess = max(m->excess - len, -(s64)rate_group_quantum(m));
+	m->excess = max(m->excess - len, -(s64)rate_group_quantum(m, 0));
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_exempt, "NET_SCHED_INTERNAL");
 
