@@ -21,7 +21,8 @@
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
 #define RATE_GROUP_WEIGHT	U16_MAX		/* of a member with one flow */
 #define RATE_GROUP_SUM_BITS	48		/* sum of weights */
-#define RATE_GROUP_RANKS	8		/* from 0, which goes first */
+#define RATE_GROUP_RANKS	11		/* from 0, which goes first */
+#define RATE_GROUP_RANK		6		/* of whoever has no priority */
 #define RATE_GROUP_HOLD		(50 * NSEC_PER_USEC) /* later ranks wait */
 
 /**
@@ -37,17 +38,16 @@
  * @longest: length of the longest packet since the last change, bytes
  * @quantum: what a member gets in each round, if @longest is not more, bytes
  * @advance: what a member may reserve before it has it to send, bytes
- * @number: that the owner knows the group by
  * @members: how many take a quantum; 0: the group is not in use
  * @queues: how many of their queues are in use; 0: all. The owner may set it
  *	before rate_group_set_rate()
- * @ranked: some member has had a rank above 0
+ * @ranked: some member has had a rank of its own
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
  * three times if unused time comes before the slot or is claimed, once more if
- * its weight has changed, and for a packet that goes ahead once or twice. The
- * second is written, if there are ranks, by those that keep others waiting. The
- * third is written with RTNL held, but for @longest, which senders write when
+ * its weight has changed, and for a packet that goes ahead once or twice. If
+ * there are ranks, @busy is written by those that keep others waiting. What
+ * follows is written with RTNL held, but for @longest, which senders write when
  * there is a longer packet than ever; they read it without a lock: a stale
  * quantum or advance is one slot of the old length, and rate_group_reserve()
  * notices a rate that has changed.
@@ -68,7 +68,6 @@ struct rate_group {
 	u32		longest;
 	u32		quantum;
 	u32		advance;
-	u32		number;
 	u32		members;
 	u32		queues;
 	bool		ranked;
@@ -83,7 +82,8 @@ struct rate_group {
  *	much as others have on average
  * @among: group that these others are in, which knows @weight from a member of
  *	its own; NULL: @group
- * @within: group in which each slot needs another one; NULL: none
+ * @within: group in which the owner takes a second slot for each slot; NULL:
+ *	none
  * @told: what the group knows of it
  * @late: what backlogs may make up for, bytes; 0: as usual
  * @burst: unused time that a new backlog may have, bytes

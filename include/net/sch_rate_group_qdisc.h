@@ -9,8 +9,8 @@
 
 struct rate_group_block;
 
-/* Thresholds of cake's tins, of all modes, that are less than the rate */
-#define RATE_GROUP_LIMITS	19
+/* Thresholds of cake's tins, 8 in each of 5 modes */
+#define RATE_GROUP_LIMITS	40
 
 /* Hosts that are told apart, by each of two hashes */
 #define RATE_GROUP_LOAD_BITS	12

@@ -41,15 +41,14 @@
  *	of all such members are added up and divided by weight, so a round
  *	lasts no longer than with equal weights. Who gets less than a frame per
  *	round gets a frame every few rounds. The weight of a member whose
- *	backlog is gone counts until its owner sets it to 0. Other members may
- *	be those of another group, as for a part of the traffic.
+ *	backlog is gone counts until its owner sets it to 0.
  *
  * Ranks
- *	A member whose packets should come after those of others sets a rank,
- *	as CAKE does for its tins. It gets a slot only if no member of a smaller
- *	rank wants any. A member that needs more than its slot keeps later ranks
- *	waiting for another RATE_GROUP_HOLD, so that these need not ask again
- *	after every slot.
+ *	A member whose packets should come before or after those of others sets
+ *	a rank, as CAKE does for its tins. It gets a slot only if no member of a
+ *	smaller rank wants any. A member that needs more than its slot keeps
+ *	later ranks waiting for another RATE_GROUP_HOLD, so that these need not
+ *	ask again after every slot.
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
@@ -57,7 +56,8 @@
  *	is taken off its next slots: deficit round robin. With an excess of a
  *	quantum, a member passes its turn: it gets no slot. While it has
  *	nothing to send, its excess shrinks by a quantum per round. If the tail
- *	lies in the past, nobody waits, and the excess is forgotten.
+ *	lies in the past, nobody waits, and the excess is forgotten. Where each
+ *	slot needs a second one in another group, its tail counts as well.
  *
  * Lateness
  *	A slot may start in the past, when the member was due, but not more
@@ -189,13 +189,13 @@ static u32 rate_group_quantum(const struct rate_group_member *m, u64 due)
 	u64 weights = atomic64_read(&(m->among ?: m->group)->weights);
 	u64 members = max(weights >> RATE_GROUP_SUM_BITS, 1U);
 	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
-	u64 all = max(rate_group_base(m->group) * members, due);
+	u64 each = rate_group_base(m->group);
 
 	if (!m->weight || sum == members * m->weight)
-		return div64_u64(all, members);
+		return due ? max(each, div64_u64(due, members)) : each;
 
-	return clamp_t(u64, div64_u64(all * m->weight, max(sum, m->weight)), 1,
-		       BIT(24));
+	return clamp_t(u64, div64_u64(max(each * members, due) * m->weight,
+				      max(sum, m->weight)), 1, BIT(24));
 }
 
 /* Let the group know the weight of a member */
@@ -367,6 +367,7 @@ void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 	memset(m, 0, sizeof(*m));
 	m->group = g;
 	m->turns = turns;
+	m->rank = RATE_GROUP_RANK;
 	g->members += turns;
 	rate_group_set_quantum(g);
 	rate_group_update(m, now);
@@ -470,6 +471,18 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
 
+/* When all that is granted to others will have been sent */
+static u64 rate_group_turns(const struct rate_group_member *m, u64 tail,
+			    u64 now)
+{
+	u64 turns = later(tail, now);
+
+	if (m->within)
+		turns += later(atomic64_read(&m->within->tail), now) - now;
+
+	return turns;
+}
+
 /**
  * rate_group_pause - let the excess of a member shrink by its pause
  * @m: the member
@@ -481,13 +494,14 @@ EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
 void rate_group_pause(struct rate_group_member *m, u64 now)
 {
 	u64 pause = after(now, m->next) ? min(now - m->next, NSEC_PER_SEC) : 0;
-	u64 tail = later(atomic64_read(&m->group->tail), now);
+	u64 tail = atomic64_read(&m->group->tail);
 	u32 quantum = rate_group_quantum(m, 0);
-	u64 round = tail - now + to_ns(m, quantum);
+	u64 wait = rate_group_turns(m, tail, now) - now;
+	u64 round = wait + to_ns(m, quantum);
 
 	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
 						     max(round, 1U)));
-	if (tail == now)
+	if (!wait)
 		m->excess = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
@@ -595,12 +609,9 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 
 	if (!exactly)
 		rate_group_weigh(m, m->among ? 0 : m->weight);
-	/* When everybody else has had a turn */
-	turns = later(tail, now);
-	if (m->within)
-		turns += later(atomic64_read(&m->within->tail), now) - now;
+	turns = rate_group_turns(m, tail, now);
 	if (m->late)
-		due = rate_group_due(m, later(tail, from), now);
+		due = min(rate_group_due(m, later(tail, from), now), m->late);
 	slot = exactly ?: rate_group_slot(m, backlog, due,
 					  after(turns, now + m->slack));
 	if (!m->late && !exactly && slot == backlog &&
@@ -647,7 +658,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
  * @now: time, ns
  * @backlog: of the member, bytes
  * @exactly: length of the slot, bytes: at least a packet, or all there is; 0
- *	for a quantum. If @backlog is less, later ranks need not wait.
+ *	for a quantum. If @backlog is less than that, later ranks need not wait.
  * @when: set to the time at which to ask again, ns
  *
  * With @exactly, the owner has to account for what the member sends beyond the
@@ -662,9 +673,10 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
 {
 	while (m->left <= 0) {
-		if (m->rank) {
-			if (!READ_ONCE(m->group->ranked))
-				WRITE_ONCE(m->group->ranked, true);
+		if (m->rank && m->rank != RATE_GROUP_RANK &&
+		    !READ_ONCE(m->group->ranked))
+			WRITE_ONCE(m->group->ranked, true);
+		if (m->rank && READ_ONCE(m->group->ranked)) {
 			*when = rate_group_held(m, now);
 			if (after(*when, now + m->slack)) {
 				rate_group_hold(m, *when + RATE_GROUP_HOLD);

@@ -1534,9 +1534,9 @@ static void rgt_test_ranks(struct kunit *test)
 		s = rgt_new(test, i & 1 ? RGT_GBIT / 10 : 10 * RGT_GBIT, 6,
 			    &rgt_equal, i);
 		m = s->member;
-		m[1].part.rank = 1;
-		m[2].part.rank = 1;
-		m[3].part.rank = 3;
+		m[1].part.rank = RATE_GROUP_RANK + 1;
+		m[2].part.rank = RATE_GROUP_RANK + 1;
+		m[3].part.rank = RATE_GROUP_RANK + 3;
 		rgt_fill(s, 0, 4, &rgt_equal);
 		rgt_run(s, RGT_MS);
 		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));

@@ -72,14 +72,15 @@ static bool cake_group_waits(struct member *m, u64 now, u64 *when)
 	u32 i, backlog = 0;
 	int tin;
 
-	m->part.rank = 0;
+	m->part.rank = RATE_GROUP_RANK;
 	for (i = 0; i < SOURCES; i++)
 		if (!m->spec->tins || !has_own_turns(&m->tin[i]))
 			backlog += m->q[i].bytes;
 	if (!backlog && m->spec->tins) {
 		tin = cake_surplus_tin(m);
 		backlog = m->q[tin].bytes;
-		m->part.rank = min(fls64(m->part.rate / m->tin[tin].rate) - 1,
+		m->part.rank = min(RATE_GROUP_RANK - 1 +
+				   fls64(m->part.rate / m->tin[tin].rate),
 				   RATE_GROUP_RANKS - 1);
 	}
 
