@@ -323,10 +323,10 @@ def gso(bed: Bed, options: str, size: int = 64000) -> dict:
             "jain": jain([q["bytes"] for q in got["queues"]])}
 
 
-def fill(bed: Bed, load: float, queues: int = 40) -> dict:
+def fill(bed: Bed, load: float, queues: int = 40, options: str = "") -> dict:
     """Poisson arrivals at a part of the rate: what is below the rate must pass."""
     rate = 10e9
-    hop = bed.prepare(rate, queues)
+    hop = bed.prepare(rate, queues, options)
     for q in range(queues):
         hop.stream(q, mode="poisson", rate=load * rate / queues, size=200)
     hop.meter(rate, from_s=0.1)
@@ -422,7 +422,7 @@ def modes(bed: Bed) -> dict:
     """Four saturated queues, each with tins of its own kind, which are 19 in all: more
     than a group keeps."""
     hop = bed.prepare(1e9, 4)
-    for q, mode in enumerate(("diffserv3", "diffserv4", "diffserv8", "precedence")):
+    for q, mode in enumerate(DIFFSERV):
         tc(f"qdisc change dev {NAME} parent 1:{q + 1} cake {mode}")
         for tos in (0, EF):
             hop.stream(q, tos=tos)
@@ -557,9 +557,8 @@ def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
 
 
 def room(bed: Bed, rate: float = 2350e6) -> dict:
-    """The EF tin of one of four queues finds no room for its threshold, as its siblings
-    use other modes; then they use the same. What EF gets there, as in spread(), and what
-    CS1 on two of the queues is off its threshold, points."""
+    """Four queues have four modes, then the same. What EF on one of them gets, as in
+    spread(), and what CS1 on two and AF41 on one are off their thresholds, points."""
     hop = bed.prepare(rate, 4, "diffserv3")
     for q, mode in ((2, "diffserv8"), (3, "precedence"), (1, "diffserv4"),
                     (2, "diffserv4"), (3, "diffserv4"), (4, "diffserv4")):
@@ -569,10 +568,11 @@ def room(bed: Bed, rate: float = 2350e6) -> dict:
     hop.stream(0, tos=EF)
     for q in range(2):
         hop.stream(q, tos=TOS["CS1"])
+    hop.stream(2, tos=TOS["AF41"])
     hop.meter(rate, from_s=0.5)
     got = hop.run(1)
-    ef, *cs1 = (100 * s["bytes"] / got["bytes"] for s in got["streams"][4:])
-    return {"ef": ef, "cs1_off": sum(cs1) - 6.25}
+    ef, *cs1, af41 = (100 * s["bytes"] / got["bytes"] for s in got["streams"][4:])
+    return {"ef": ef, "cs1_off": sum(cs1) - 6.25, "af41_off": af41 - 50}
 
 
 def labelled(hop: Hop, streams: Sequence[tuple]) -> None:
@@ -607,14 +607,31 @@ def equal(values: Sequence[float]) -> dict[str, float]:
             "highest": 100 * (max(values) / mean - 1)}
 
 
-def flows(bed: Bed, rate: float, queues: int, where: Sequence[int]) -> dict:
-    """Saturated flows, one on each queue of the list where: how equal they are."""
-    hop = bed.prepare(rate, queues, "besteffort flows")
-    labelled(hop, own_hosts(where))
+def flows(bed: Bed, rate: float, queues: int, where: Sequence[int], mode: str = "besteffort",
+          tos: int = 0, beside: int = 0, seconds: float = 0.5) -> dict:
+    """Saturated flows, one on each queue of the list where: how equal they are. On so many
+    queues, best effort is beside them."""
+    hop = bed.prepare(rate, queues, f"{mode} flows")
+    labelled(hop, [(*stream[:4], tos) for stream in own_hosts(where)])
+    for q in range(beside):
+        hop.stream(q)
     hop.meter(rate, from_s=0.3)
-    got = hop.run(0.8)
-    return {**equal([s["bps"] for s in got["streams"]]), "deviation": deviation(got, rate),
-            "excess": got["excess"]["bytes"]}
+    got = hop.run(0.3 + seconds)
+    return {**equal([s["bps"] for s in got["streams"][:len(where)]]),
+            "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+
+
+def light(bed: Bed, mode: str, rate: float, pps: float) -> dict:
+    """A bulk flow of CS1 beside 39 queues of 200-byte packets of EF or best effort: the
+    p99 wait of these."""
+    hop = bed.prepare(rate, 40, mode)
+    hop.stream(0, tos=TOS["CS1"])
+    for q in range(1, 40):
+        hop.stream(q, size=200, tos=EF if q % 2 else 0, mode="poisson", rate=pps * 1600)
+    hop.meter(rate, from_s=0.1)
+    got = hop.run(0.4)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
 
 
 def one_and_many(mode: str, many: int = 15, queues: int = 8) -> list[tuple]:
@@ -644,6 +661,7 @@ def classes(*queues: str) -> list[tuple]:
     return [(name, q, 1 + i, 101 + i, TOS[name]) for i, (q, name) in enumerate(found)]
 
 
+DIFFSERV = ("diffserv3", "diffserv4", "diffserv8", "precedence")
 DEPTH = "memlimit 64mb"  # for a thousand flows
 PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
     **{f"hosts {mode}": (1e9, f"besteffort {mode}", one_and_many(mode))
@@ -669,7 +687,11 @@ PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
 def parts(bed: Bed, name: str) -> dict:
     """The loads of PARTS over 8 queues: what each label gets, % of the rate, and the same
     below cake at the root; off: where these differ the most."""
-    rate, options, streams = PARTS[name]
+    return beside_root(bed, *PARTS[name])
+
+
+def beside_root(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
+    """What parts() gives, for one load."""
     settle, seconds = (0.5, 1) if rate < 1e9 else (0.3, 0.5)
     found = []
     for contender in (None, "cake"):
@@ -683,6 +705,19 @@ def parts(bed: Bed, name: str) -> dict:
         found.append(sent)
     here, root = found
     return {"parts": here, "root": root, "off": max(abs(here[k] - root[k]) for k in here)}
+
+
+def at_random(bed: Bed, mode: str, seeds: int = 8) -> dict:
+    """One or two DiffServ classes on each of two to eight queues, at random: what parts()
+    gives for the worst of so many."""
+    worst = {"off": 0.0}
+    for seed in range(seeds):
+        pick = random.Random(f"{mode} {seed}")
+        queues = [" ".join(sorted({pick.choice([*TOS]) for _ in range(pick.randint(1, 2))}))
+                  for _ in range(pick.randint(2, 8))]
+        row = beside_root(bed, pick.choice((100e6, 1e9)), mode, classes(*queues))
+        worst = max(worst, row, key=lambda row: row["off"])
+    return worst
 
 
 def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> dict:
@@ -829,6 +864,10 @@ SCENARIOS = {
     "gso split": (gso, {"options": "split-gso"}),
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
+    "fill diffserv8": (fill, {"load": 0.7, "options": "diffserv8"}),
+    "saturated diffserv8": (saturated, {"rate": 10e9, "options": "diffserv8"}),
+    **{f"light {mode} {r / 1e9:g}": (light, {"mode": mode, "rate": r, "pps": pps})
+       for mode in ("diffserv4", "diffserv8") for r, pps in ((1e9, 5000), (5e9, 500))},
     "rate changes": (disturbed, {"what": "rate changes"}),
     "link flaps": (disturbed, {"what": "link flaps"}),
     "rate up": (rate_up, {}),
@@ -851,7 +890,13 @@ SCENARIOS = {
     **{f"flows {count}/{queues}": (flows, {"rate": 1e9, "queues": queues,
                                            "where": scattered(count, queues)})
        for count in (64, 257) for queues in (8, 40)},
+    **{f"EF flows {mode}{' beside' * bool(beside)}": (
+        flows, {"rate": 1e9, "queues": 8, "where": CROWD, "mode": mode, "tos": EF,
+                "beside": beside, "seconds": 1.0})
+       for mode in ("diffserv4", "diffserv8") for beside in (0, 8)},
+    "flows diffserv8": (flows, {"rate": 1e9, "queues": 8, "where": CROWD, "mode": "diffserv8"}),
     **{name: (parts, {"name": name}) for name in PARTS},
+    **{f"random {mode}": (at_random, {"mode": mode}) for mode in DIFFSERV},
     "thousand": (thousand, {}),
     "crowded": (crowded, {}),
     **{f"new {what}": (arrival, {"what": what}) for what in ("flow", "host")},
@@ -1006,7 +1051,7 @@ def derive(figures: dict) -> None:
             here, there = ({host: 100 * bps / sum(one["host_bps"].values())
                             for host, bps in one["host_bps"].items()} for one in (row, root))
             row["off"] = max(abs(here[host] - there[host]) for host in here)
-        if bare == "fill" and "writes" in row:
+        if bare.startswith("fill") and "writes" in row:
             row["writes_per_packet"] = row["writes"] / row["packets"]
 
 

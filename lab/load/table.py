@@ -11,6 +11,7 @@ from tree.common import KERNEL, ROOT, command_line, result_file
 from load.scenarios import (
     CAKE_MQ,
     CROWDS,
+    DIFFSERV,
     MIXED,
     MODES,
     PARTS,
@@ -84,9 +85,15 @@ def fair_rows(size: dict) -> list[Row]:
               for key in ("jain", "lowest", "highest")}
     places = {"1 Mbit, 8 queues": "waits 1 8", "10 Mbit, 8 queues": "waits 10 8",
               "100 Mbit, 8 queues": "waits 100 8", "100 Mbit, 64 queues": "waits 100 64"}
-    kept = [name for name in PARTS if name.startswith(("diffserv3", "diffserv4"))]
-    lost = [name for name in PARTS if name.startswith(("diffserv8", "precedence"))]
-    lost.append(kept.pop())
+    lost = "diffserv4 AF41, EF, CS1"
+    kept = [name for name in PARTS if name != lost and name.split()[0] in DIFFSERV]
+    crowd = {"EF, diffserv4": "EF flows diffserv4",
+             "EF, diffserv4, best effort on all": "EF flows diffserv4 beside",
+             "best effort, diffserv8": "flows diffserv8",
+             "EF, diffserv8": "EF flows diffserv8",
+             "EF, diffserv8, best effort on all": "EF flows diffserv8 beside"}
+    equal = 3, 6, 3, None, 3
+    light = {"30 % of 1 Gbit": "1", "0.6 % of 5 Gbit": "5"}
     percent = {"form": "{:.2f}"}
     return [
         Row("flows on queues at random: Jain's index over flows", within["jain"], 0.99,
@@ -101,8 +108,20 @@ def fair_rows(size: dict) -> list[Row]:
             at_least=True),
         Row("tins on queues of their own: off root cake by, points",
             {name: (name, "off") for name in kept}, 2, **percent),
-        Row("tins whose priority ends at the queue: the same",
-            {name: (name, "off") for name in lost}, None, **percent),
+        Row("tins on queues at random: the same, worst of 8 loads",
+            {mode: (f"random {mode}", "off") for mode in DIFFSERV}, (2, None, 2, 2), **percent),
+        Row("tins without best effort: the same", {lost: (lost, "off")}, None, **percent),
+        Row("16 flows on 8 queues, 1 Gbit: lowest, off the mean by %",
+            {label: (name, "lowest") for label, name in crowd.items()}, equal, **percent),
+        Row("the same: highest",
+            {label: (name, "highest") for label, name in crowd.items()}, equal, **percent),
+        Row("light EF and best effort beside a CS1 flow, 40 queues: p99 wait, us",
+            {f"{mode}, {label}": (f"light {mode} {rate}", "p99")
+             for mode in ("diffserv4", "diffserv8") for label, rate in light.items()},
+            100, 1e6, "{:.1f}"),
+        Row("the same: off the rate by, %",
+            {f"{mode}, {label}": (f"light {mode} {rate}", "deviation")
+             for mode in ("diffserv4", "diffserv8") for label, rate in light.items()}, 0.02),
         Row("8 flows on 8 queues, 50 Mbit of light flows on one: off the mean by %",
             {"1 Gbit, lowest": ("crowded", "lowest"), "1 Gbit, highest": ("crowded", "highest")},
             3, **percent),
@@ -285,8 +304,9 @@ def rare_rows(size: dict) -> list[Row]:
             (24, 48), **size),
         Row("EF on one of 4 queues that were of 4 modes: off 25 % by, points",
             {"mq + cake shared, 2350 Mbit: off by": (f"mq + cake shared: {ROOM}", "ef_off"),
-             "CS1 on two, % (6.25): off by": (f"mq + cake shared: {ROOM}", "cs1_off")},
-            0.75, form="{:.2f}"),
+             "CS1 on two, % (6.25): off by": (f"mq + cake shared: {ROOM}", "cs1_off"),
+             "AF41 on one, % (50): off by": (f"mq + cake shared: {ROOM}", "af41_off")},
+            (0.75, 0.75, 2.5), form="{:.2f}"),
     ]
 
 
@@ -316,10 +336,13 @@ def cost_rows() -> list[Row]:
         Row("writes to the shared line, 10 Gbit saturated, k/s",
             {"4 queues": ("writes 4", "writes"), "40 queues": ("saturated 10", "writes"),
              "256 queues": ("writes 256", "writes"),
-             "8 of 256 queues": ("writes 8 of 256", "writes")}, (210, 210, 830, 210), 1e-3,
-            "{:.0f}"),
+             "8 of 256 queues": ("writes 8 of 256", "writes"),
+             "40 queues, diffserv8": ("saturated diffserv8", "writes")},
+            (210, 210, 830, 210, None), 1e-3, "{:.0f}"),
         Row("4.4 Mpps of 200 bytes, 70 % of 10 Gbit: writes per packet",
-            {"40 queues": ("fill", "writes_per_packet")}, None, form="{:.2f}"),
+            {"40 queues": ("fill", "writes_per_packet"),
+             "40 queues, diffserv8": ("fill diffserv8", "writes_per_packet")}, None,
+            form="{:.2f}"),
         Row("the same: p99 wait, us", {"40 queues": ("fill", "p99")}, None, 1e6, "{:.1f}"),
     ]
 
@@ -394,7 +417,8 @@ BRIEF = {
     "switch 8", "40 to 4 8", "sparse 1", "flood 60", "flood 500", "tins 4", "spread 1", "beside",
     "gso whole", "rate up", "left alone", "flows 16/8 1000", "flows 64/8", "hosts dual-srchost",
     "hosts triple-isolate", "packed triple-isolate", "diffserv3 CS1, BE",
-    "diffserv4 EF CS1, EF, BE CS1", "diffserv8 CS1, BE", "new flow", "one of eight", "recounted",
+    "diffserv4 EF CS1, EF, BE CS1", "diffserv8 CS1, BE", "EF flows diffserv4 beside",
+    "light diffserv8 1", "random precedence", "new flow", "one of eight", "recounted",
     "waits 100 8", "ingress uneven", "drops, egress", "hung", "slow timers 256", "stopped", "busy",
     "fill", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
     *(f"{contender}: {name}" for contender in ALSO for name in ("80/20", "switch 8")),
