@@ -47,10 +47,10 @@
  * three times if unused time comes before the slot or is claimed, once more if
  * its weight has changed, and for a packet that goes ahead once or twice. If
  * there are ranks, @busy is written by those that keep others waiting. What
- * follows is written with RTNL held, but for @longest, which senders write when
- * there is a longer packet than ever; they read it without a lock: a stale
- * quantum or advance is one slot of the old length, and rate_group_reserve()
- * notices a rate that has changed.
+ * follows is written with RTNL held, but for @ranked, and @longest, which
+ * senders write when there is a longer packet than ever; they read it without a
+ * lock: a stale quantum or advance is one slot of the old length, and
+ * rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);

@@ -598,10 +598,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 {
 	u64 from = later(m->end, now - m->horizon);
 	struct rate_group *g = m->group;
-	s64 tail = atomic64_read(&g->tail);
 	u64 start, end, claim, debt, ns, turns;
-	s64 unpaid, skip;
+	s64 tail = atomic64_read(&g->tail);
 	u32 slot, due = 0;
+	s64 unpaid, skip;
 	bool late;
 
 	if (READ_ONCE(g->rate) != m->rate)
@@ -662,8 +662,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
  * @when: set to the time at which to ask again, ns
  *
  * With @exactly, the owner has to account for what the member sends beyond the
- * slot, and to limit what such members take together to less than the rate.
- * Otherwise rounds become longer and longer.
+ * slot, and to limit what such members take together to less than the rate, or
+ * to give ranks to those beyond it. Otherwise rounds become longer and longer.
  *
  * Context: lock of the member held.
  * Return: true if the member has to wait until @when, false if the next packet
