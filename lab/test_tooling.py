@@ -433,7 +433,6 @@ FRONT = (  # rows of README.md's tables: (how they begin, where the figures of r
     ("16 flows, 0 to 5", "flows 16/8 1000", "jain", lambda v: v),
     ("host of one flow", "hosts dual-srchost", "parts", lambda v: v["one"]),
     ("CS1 on one queue", "diffserv4 CS1, BE", "parts", lambda v: v["CS1"]),
-    ("`diffserv8`, CS1", "diffserv8 CS1, BE", "parts", lambda v: v["CS1"]),
     ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
     ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
     ("the same: a saturated queue", "flood 500", "bulk_off", lambda v: v),

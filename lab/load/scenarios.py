@@ -265,15 +265,17 @@ def tins(bed: Bed, queues: int, mode: str = "diffserv4") -> dict:
     return {"best_effort": 100 * best / got["bytes"], "deviation": deviation(got, rate)}
 
 
-def left_alone(bed: Bed, rate: float = 100e6, begin: float = 1) -> dict:
+def left_alone(bed: Bed, rate: float = 100e6) -> dict:
     """Best effort and AF41 of diffserv8, whose thresholds are 7/8 and 2/3 of the rate, on one
-    queue; a sibling is busy for a second. What best effort gets, %, in the 200 ms after."""
+    queue; a sibling is busy for a second, or for as many packets. What best effort gets, %,
+    afterwards."""
+    begin = 100e6 / rate
     hop = bed.prepare(rate, 2, "diffserv8")
     hop.stream(0)
     hop.stream(0, tos=TOS["AF41"])
     hop.stream(1, stop=begin)
-    hop.meter(rate, from_s=begin + 0.05)
-    got = hop.run(begin + 0.25)
+    hop.meter(rate, from_s=1.05 * begin)
+    got = hop.run(1.25 * begin)
     return {"best_effort": 100 * got["streams"][0]["bytes"] / got["bytes"]}
 
 
@@ -858,6 +860,7 @@ SCENARIOS = {
     "spread apart": (spread, {"count": 1, "apart": True}),
     "spread whole": (spread, {"count": 1, "size": 64000, "options": "no-split-gso"}),
     "left alone": (left_alone, {}),
+    "left alone slow": (left_alone, {"rate": 64e3}),  # thresholds have no groups
     "beside": (beside, {}),
     "busy": (busy, {}),
     MODES: (modes, {}),

@@ -105,7 +105,7 @@ SMALL = {"rate": 20e9, "size": 200, "load": 12e9}
 CASES = {
     **{f"saturated-{n}": Case("cake_mq", n, 0.935) for n in (2, 8, 40, 256, 1024)},
     "60-percent": Case("cake_mq", 40, 1.045, **SMALL),
-    "two-tins": Case("cake_mq", 40, 0.955, options="diffserv4"),
+    "two-tins": Case("cake_mq", 40, 0.96, options="diffserv4"),
     "eight-flows-each": Case("cake_mq", 8, 0.935, flows=8),
     # who shares nothing
     "root-cake": Case("cake", 8, 1.01),
