@@ -421,8 +421,7 @@ def busy(bed: Bed, count: int = 5) -> dict:
 
 
 def modes(bed: Bed) -> dict:
-    """Four saturated queues, each with tins of its own kind, which are 19 in all: more
-    than a group keeps."""
+    """Four saturated queues, each with tins of its own kind."""
     hop = bed.prepare(1e9, 4)
     for q, mode in enumerate(DIFFSERV):
         tc(f"qdisc change dev {NAME} parent 1:{q + 1} cake {mode}")
@@ -686,14 +685,9 @@ PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
 }
 
 
-def parts(bed: Bed, name: str) -> dict:
-    """The loads of PARTS over 8 queues: what each label gets, % of the rate, and the same
-    below cake at the root; off: where these differ the most."""
-    return beside_root(bed, *PARTS[name])
-
-
-def beside_root(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
-    """What parts() gives, for one load."""
+def parts(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
+    """A load over 8 queues: what each label gets, % of the rate, and the same below cake at
+    the root; off: where these differ the most."""
     settle, seconds = (0.5, 1) if rate < 1e9 else (0.3, 0.5)
     found = []
     for contender in (None, "cake"):
@@ -717,7 +711,7 @@ def at_random(bed: Bed, mode: str, seeds: int = 8) -> dict:
         pick = random.Random(f"{mode} {seed}")
         queues = [" ".join(sorted({pick.choice([*TOS]) for _ in range(pick.randint(1, 2))}))
                   for _ in range(pick.randint(2, 8))]
-        row = beside_root(bed, pick.choice((100e6, 1e9)), mode, classes(*queues))
+        row = parts(bed, pick.choice((100e6, 1e9)), mode, classes(*queues))
         worst = max(worst, row, key=lambda row: row["off"])
     return worst
 
@@ -898,7 +892,8 @@ SCENARIOS = {
                 "beside": beside, "seconds": 1.0})
        for mode in ("diffserv4", "diffserv8") for beside in (0, 8)},
     "flows diffserv8": (flows, {"rate": 1e9, "queues": 8, "where": CROWD, "mode": "diffserv8"}),
-    **{name: (parts, {"name": name}) for name in PARTS},
+    **{name: (parts, {"rate": rate, "options": options, "streams": streams})
+       for name, (rate, options, streams) in PARTS.items()},
     **{f"random {mode}": (at_random, {"mode": mode}) for mode in DIFFSERV},
     "thousand": (thousand, {}),
     "crowded": (crowded, {}),
