@@ -716,6 +716,23 @@ def at_random(bed: Bed, mode: str, seeds: int = 8) -> dict:
     return worst
 
 
+def elsewhere(streams: Sequence[tuple], seed: int) -> list[tuple]:
+    """The same streams of labelled() from and to other addresses."""
+    return [(label, queue, src + 10 * seed, dst + 2000 * seed, tos)
+            for label, queue, src, dst, tos in streams]
+
+
+def many_hosts(bed: Bed, rate: float, options: str, streams: Sequence[tuple],
+               seeds: Sequence[int] = (0, 1, 2)) -> dict:
+    """What parts() gives for the median of so many sets of addresses.
+
+    Hosts that begin at the same time may get one place in CAKE's table of hosts and count
+    as one, below one cake too: the hash depends on the build, the pairs are many.
+    """
+    rows = [parts(bed, rate, options, elsewhere(streams, seed)) for seed in seeds]
+    return sorted(rows, key=lambda row: row["off"])[len(rows) // 2]
+
+
 def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> dict:
     """A host of one flow beside one of 1000: the least that the first gets, %, and the same
     below cake at the root, whose 1024 flow queues the flow may have to share with others.
@@ -727,8 +744,7 @@ def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> d
         figures[f"{key}_all"] = gets = []
         for seed in seeds:
             hop = bed.prepare(rate, 8, f"besteffort dual-srchost {DEPTH}", contender)
-            labelled(hop, [(label, queue, src + 10 * seed, dst + 2000 * seed, tos) for
-                           label, queue, src, dst, tos in one_and_many("dual-srchost", 1000)])
+            labelled(hop, elsewhere(one_and_many("dual-srchost", 1000), seed))
             hop.meter(rate, from_s=0.5)
             got = hop.run(1)
             gets.append(100 * got["streams"][-1]["bytes"] / got["bytes"])
@@ -892,7 +908,8 @@ SCENARIOS = {
                 "beside": beside, "seconds": 1.0})
        for mode in ("diffserv4", "diffserv8") for beside in (0, 8)},
     "flows diffserv8": (flows, {"rate": 1e9, "queues": 8, "where": CROWD, "mode": "diffserv8"}),
-    **{name: (parts, {"rate": rate, "options": options, "streams": streams})
+    **{name: (many_hosts if "triple-isolate" in name else parts,
+              {"rate": rate, "options": options, "streams": streams})
        for name, (rate, options, streams) in PARTS.items()},
     **{f"random {mode}": (at_random, {"mode": mode}) for mode in DIFFSERV},
     "thousand": (thousand, {}),

@@ -541,7 +541,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 		if (after(m->ask, now))
 			break;
 		m->paused = false;
-		if (m->wanted > m->booked && !m->waits)
+		if (m->wanted > m->booked)
 			rate_tree_wait(m, now);
 	}
 	while (grants && !after(t->tail, now + ahead) &&
