@@ -99,6 +99,7 @@ struct rate_tree_class {
  * struct rate_tree - what the queues of a device share
  * @lock: taken once per slot, within that of a queue
  * @tail: end of the last slot that was granted, ns
+ * @last: the member that was granted it; NULL if that has become idle
  * @waiting: how many members want a slot
  * @changes: of classes, counted; a queue that sees a new one forgets what it
  *	expects
@@ -108,6 +109,7 @@ struct rate_tree_class {
 struct rate_tree {
 	spinlock_t		lock;	/* of classes, and slots of members */
 	u64			tail;
+	struct rate_tree_member	*last;
 	u32			waiting;
 	u32			changes;
 	struct rb_root_cached	blocked;
@@ -138,7 +140,7 @@ struct rate_tree_queue {
 	struct list_head	open;
 	struct rb_root_cached	due;
 	u64			ask;
-	u64			wake;
+	atomic64_t		wake;
 	u32			grants;
 	u32			seen;
 	bool			booked;

@@ -662,6 +662,12 @@ def classes(*queues: str) -> list[tuple]:
     return [(name, q, 1 + i, 101 + i, TOS[name]) for i, (q, name) in enumerate(found)]
 
 
+def crowds(counts: Sequence[int] = (310, 300), queues: int = 8) -> list[tuple]:
+    """Streams of labelled(): hosts with so many flows, on all queues by turns."""
+    return [(f"{count} flows", i % queues, 1 + host, 1001 + 2000 * host + i, 0)
+            for host, count in enumerate(counts) for i in range(count)]
+
+
 DIFFSERV = ("diffserv3", "diffserv4", "diffserv8", "precedence")
 DEPTH = "memlimit 64mb"  # for a thousand flows
 PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
@@ -669,6 +675,7 @@ PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
        for mode in ("dual-srchost", "dual-dsthost", "triple-isolate", "hosts")},
     **{f"packed {mode}": (1e9, f"besteffort {mode}", packed())
        for mode in ("dual-srchost", "triple-isolate")},
+    "crowds dual-srchost": (20e6, f"besteffort dual-srchost {DEPTH}", crowds()),
     **{f"{mode} {name}": (100e6, mode, classes(*queues))
        for mode in ("diffserv3", "diffserv4") for name, queues in {
            "CS1, BE": ("CS1", "BE"),
@@ -829,6 +836,25 @@ def recounted(bed: Bed, rate: float = 1e9) -> dict:
     return figures
 
 
+def rehosted(bed: Bed, rate: float = 1e9) -> dict:
+    """15 hosts have a flow each when a flow mode that is not fair to hosts is changed to one
+    that is: what a new host's flow gets beside them, %, here and below cake at the root."""
+    figures = {}
+    for key, contender in (("gets", None), ("root_gets", "cake")):
+        hop = bed.prepare(rate, 8, "besteffort flows", contender)
+        labelled(hop, own_hosts([0] * 15))
+        hop.stream(0, src=500, dst=501, start=0.2)
+        hop.meter(rate, from_s=0.3)
+
+        def change(contender=contender):
+            time.sleep(0.1)
+            bed.change(rate, "dual-srchost", contender=contender)
+
+        *_, new = beside_run(hop, 0.6, change)["streams"]
+        figures[key] = 100 * new["bps"] / rate
+    return figures
+
+
 def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
     """A packet of 200 bytes every 20 ms (100 ms at 1 Mbit/s, to be less than a share) on
     one of so many queues, which have so many saturated flows each: its p99 wait, and the
@@ -919,6 +945,7 @@ SCENARIOS = {
     "one of eight stall": (one_of_eight, {"stall": 200e-6}),
     "moved": (moved, {}),
     "recounted": (recounted, {}),
+    "rehosted": (rehosted, {}),
     **{f"waits {rate / 1e6:g} {queues}": (
         waits, {"rate": rate, "queues": queues, "each": each})
        for rate, queues, each in ((1e6, 8, 1), (10e6, 8, 1), (100e6, 8, 4), (100e6, 64, 1))},

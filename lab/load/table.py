@@ -80,7 +80,8 @@ def fair_rows(size: dict) -> list[Row]:
     hosts = {**{f"1 flow, 15, {mode}": f"hosts {mode}"
                 for mode in ("dual-srchost", "dual-dsthost", "triple-isolate", "hosts")},
              **{f"all on a queue, on all, {mode}": f"packed {mode}"
-                for mode in ("dual-srchost", "triple-isolate")}}
+                for mode in ("dual-srchost", "triple-isolate")},
+             "310 flows, 300, dual-srchost, 20 Mbit": "crowds dual-srchost"}
     within = {key: {label: (name, key) for label, name in crowds.items()}
               for key in ("jain", "lowest", "highest")}
     places = {"1 Mbit, 8 queues": "waits 1 8", "10 Mbit, 8 queues": "waits 10 8",
@@ -137,6 +138,9 @@ def fair_rows(size: dict) -> list[Row]:
             {"1 Gbit, host of one flow beside it": ("recounted", "gets"),
              "the same, cake at the root": ("recounted", "root_gets")}, 49, form="{:.1f}",
             at_least=True),
+        Row("15 hosts' flows, from another flow mode: a new host gets, % (6.25)",
+            {"1 Gbit": ("rehosted", "gets"),
+             "the same, cake at the root": ("rehosted", "root_gets")}, 7, form="{:.1f}"),
         Row("sparse flow: p99 wait, times that below root cake",
             {label: (name, "of_root") for label, name in places.items()}, 2, **percent),
         Row("16 TCP flows on 8 queues, 200 Mbit: Jain's index",
@@ -415,9 +419,10 @@ BRIEF = {
     "saturated 1", "saturated 10", "80/20", "elephant + 39 mice", "39 light", "45/45/10", "frames",
     "switch 8", "40 to 4 8", "sparse 1", "flood 60", "flood 500", "tins 4", "spread 1", "beside",
     "gso whole", "rate up", "left alone", "flows 16/8 1000", "flows 64/8", "hosts dual-srchost",
-    "hosts triple-isolate", "packed triple-isolate", "diffserv3 CS1, BE",
+    "hosts triple-isolate", "packed triple-isolate", "crowds dual-srchost", "diffserv3 CS1, BE",
     "diffserv4 EF CS1, EF, BE CS1", "diffserv8 CS1, BE", "EF flows diffserv4 beside",
     "light diffserv8 1", "random precedence", "new flow", "one of eight", "recounted",
+    "rehosted",
     "waits 100 8", "ingress uneven", "drops, egress", "hung", "slow timers 256", "stopped", "busy",
     "fill", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
     *(f"{contender}: {name}" for contender in ALSO for name in ("80/20", "switch 8")),

@@ -512,13 +512,13 @@ static void sqt_test_device(struct kunit *test)
 	sqt_remove("A1 out, A1 reset, B2 out, B2 reset");
 }
 
-/* If somebody holds a child, it may leave after the end of its parent. */
+/* If somebody holds a child, it leaves with the device, and ends later. */
 static void sqt_test_outlives(struct kunit *test)
 {
 	sqt_add(0, SQT_M, "A1 in, A2 in");
 	sqt_hold(1);
 	sqt_set_queues(0, "A1 reset, A2 reset");
-	sqt_remove("A2 out, A2 reset, M1 reset, A1 out, A1 reset");
+	sqt_remove("A1 out, A2 out, A2 reset, M1 reset, A1 reset");
 }
 
 /* Nothing happens to a child that is attached again. If it leaves, as the last

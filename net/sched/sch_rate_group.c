@@ -374,16 +374,47 @@ void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_join, "NET_SCHED_INTERNAL");
 
-static void rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
+/* Is the rate being changed, and the tail at the new one? To be called after
+ * the tail is read.
+ */
+static bool rate_group_changing(const struct rate_group_member *m)
 {
-	s64 tail = atomic64_read(&m->group->tail);
+	smp_rmb(); /* pairs with the cmpxchg in rate_group_set_rate() */
+	return READ_ONCE(m->group->rate) != m->rate;
+}
+
+/* Give back what was paid. Return false, and do nothing, while the rate is
+ * being changed.
+ */
+static bool rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
+{
+	struct rate_group *g = m->group;
+	s64 tail = atomic64_read(&g->tail);
 	u64 ns = to_ns(m, bytes);
 
 	do {
 		if (!after(tail, now))
-			return;
-	} while (!atomic64_try_cmpxchg(&m->group->tail, &tail,
-				       later(tail - ns, now)));
+			return true;
+		if (rate_group_changing(m))
+			return false;
+	} while (!atomic64_try_cmpxchg(&g->tail, &tail, later(tail - ns, now)));
+
+	return true;
+}
+
+/* Pay for what is sent outside of slots; false as above */
+static bool rate_group_pay(struct rate_group_member *m, u64 bytes)
+{
+	struct rate_group *g = m->group;
+	s64 tail = atomic64_read(&g->tail);
+	u64 ns = to_ns_exact(m, bytes);
+
+	do {
+		if (rate_group_changing(m))
+			return false;
+	} while (!atomic64_try_cmpxchg(&g->tail, &tail, tail + ns));
+
+	return true;
 }
 
 /* Bytes that are left were paid for. If @left is negative, more was sent. */
@@ -429,11 +460,8 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	m->unpaid -= m->left;
 	m->left = 0;
 	m->passing = false;
-	/* Not while the rate is being changed: the tail is at the new one */
 	if (-m->unpaid > READ_ONCE(g->advance) &&
-	    READ_ONCE(g->rate) == m->rate) {
-		if (after(m->end, now))
-			rate_group_refund(m, now, -m->unpaid);
+	    (!after(m->end, now) || rate_group_refund(m, now, -m->unpaid))) {
 		m->unpaid = 0;
 		m->end = m->next;
 	}
@@ -625,8 +653,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	late = after(now, from + m->slack);
 	claim = rate_group_claim(m, tail + debt - from, late ? now - tail : 0);
 	do {
-		smp_rmb(); /* pairs with the cmpxchg in rate_group_set_rate() */
-		if (READ_ONCE(g->rate) != m->rate)
+		if (rate_group_changing(m))
 			return false;
 		start = tail - claim + debt;
 		skip = from - later(start, now - m->horizon);
@@ -736,12 +763,14 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
-	m->unpaid -= pay;
 	if (m->left >= pay) {
+		m->unpaid -= pay;
 		m->left -= pay;
 		return true;
 	}
-	atomic64_add(to_ns_exact(m, pay), &g->tail);
+	/* Else the next slot pays */
+	if (rate_group_pay(m, pay))
+		m->unpaid -= pay;
 	m->excess += len;
 	return true;
 }

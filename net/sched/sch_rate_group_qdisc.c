@@ -190,7 +190,7 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 
 	ASSERT_RTNL();
 
-	/* Not by a callback, before which this module may be gone */
+	/* Not call_rcu(): this module may be unloaded before its callback */
 	if (set && !--set->users)
 		kvfree_rcu(set, rcu);
 	WRITE_ONCE(m->set, NULL);

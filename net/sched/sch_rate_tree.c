@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Classes with a rate, a ceil and a priority, shared by many queues */
 
+#include <linux/atomic.h>
 #include <linux/export.h>
 #include <linux/if_ether.h>
 #include <linux/jiffies.h>
@@ -21,9 +22,11 @@
  * about once per slot, and sends what it was granted under its own.
  *
  * Slots follow each other without a gap as long as any member that may have one
- * waits. They are granted only shortly before they begin, when it is known
- * which members wait: at most RATE_TREE_AHEAD, or the time of two packets if
- * that is longer. Any queue that asks grants what is due, to whichever member.
+ * waits, and queues ask in time. They are granted only shortly before they
+ * begin, when it is known which members wait: at most RATE_TREE_AHEAD, or the
+ * time of two packets if that is longer. Any queue that asks grants what is due,
+ * to whichever member. The queue that has the last slot asks before it ends. If
+ * that member becomes idle, it grants one more, and another queue has the last.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -316,7 +319,7 @@ static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 end,
 	WRITE_ONCE(q->grants, q->grants + 1);
 	/* Pairs with rate_tree_next(): the queue sees this, or @wake is new */
 	smp_mb();
-	if (after(READ_ONCE(q->wake), start + RATE_TREE_LATE))
+	if (after(atomic64_read(&q->wake), start + RATE_TREE_LATE))
 		q->kick(q);
 
 	WRITE_ONCE(m->booked, m->booked + len);
@@ -387,6 +390,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	}
 	if (most) {
 		t->tail = start + to_ns_exact(ns, most);
+		t->last = m;
 		rate_tree_book(m, start, t->tail, most);
 	}
 
@@ -527,10 +531,10 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	struct rate_tree_member *m, *next;
 	int grants = RATE_TREE_GRANTS;
 	struct rate_tree *t = q->tree;
-	u64 ahead, waited;
+	u64 ahead, waited, due;
 	struct rb_node *node;
 
-	WRITE_ONCE(q->wake, now);
+	atomic64_set(&q->wake, now);
 	spin_lock(&t->lock);
 	q->ns = t->root.ceil_ns;
 	q->slack = min_t(u64, RATE_TREE_SLACK, to_ns(&q->ns, ETH_FRAME_LEN));
@@ -554,6 +558,13 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	list_for_each_entry_safe(m, next, &q->granted, granted)
 		rate_tree_begin_slots(m, now);
 	q->booked = !list_empty(&q->granted);
+	/* Who is in the last slot sees to it that another one follows */
+	due = t->tail - ahead;
+	if (!q->booked && t->waiting && t->last && t->last->queue == q &&
+	    after(due, now)) {
+		due = later(due, now + q->slack + 1);
+		q->ask = after(q->ask, due) ? due : q->ask;
+	}
 	spin_unlock(&t->lock);
 
 	/* The others ask again soon, the later the longer they have waited */
@@ -570,10 +581,16 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 /* A class has changed, and how long turns take with it */
 static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 {
+	struct rate_tree_member *m;
 	struct rb_node *node;
 
 	q->changes = READ_ONCE(q->tree->changes);
 	q->ask = now;
+	/* The rate of the root may have risen */
+	list_for_each_entry(m, &q->open, open) {
+		m->turn = 0;
+		m->next = after(m->next, now) ? now : m->next;
+	}
 	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
 		due_member(node)->turn = 0;
 		due_member(node)->ask = now;
@@ -620,7 +637,8 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 		if (first && after(at, first->next - q->slack))
 			at = first->next - q->slack;
 		/* See rate_tree_book() */
-		smp_store_mb(q->wake, at);
+		atomic64_set(&q->wake, at);
+		smp_mb();
 		if (READ_ONCE(q->grants) == q->seen)
 			break;
 		rate_tree_ask(q, now);
@@ -713,6 +731,12 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	WRITE_ONCE(m->owed, 0);
 	WRITE_ONCE(m->wanted, 0);
 	WRITE_ONCE(m->booked, 0);
+	/* It will not ask for the slot that follows its own */
+	if (t->last == m) {
+		t->last = NULL;
+		if (t->waiting)
+			rate_tree_grant(t, now);
+	}
 	spin_unlock(&t->lock);
 }
 

@@ -817,7 +817,9 @@ static void rtt_test_drops(struct kunit *test)
 	rtt_end(s);
 }
 
-/* After the rate has changed, nobody waits at the old one */
+/* After the rate has changed, nobody waits at the old one, also not who has
+ * something left of a slot
+ */
 static void rtt_test_rate(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, RTT_MBIT);
@@ -825,17 +827,37 @@ static void rtt_test_rate(struct kunit *test)
 
 	rtt_add(s, 0, RTT_MBIT / 10, 10 * RTT_GBIT, 10000, 0);
 	rtt_load_all(s, 1);
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->flow[i].len = 1400;
 	rtt_run(s, 1000 * RTT_MS);
 	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
 	for (i = 0; i < RTT_QUEUES; i++)
 		s->queue[i].wake = s->now;
-	rtt_measure(s, 2 * RTT_MS, 50 * RTT_MS);
-	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_measure(s, RTT_MS, 50 * RTT_MS);
+	rtt_expect_rate(s, 50, 40 * RTT_KB);
 	rate_tree_set(&s->tree.root, RTT_MBIT, RTT_MBIT, RTT_MTU, 0, s->now);
 	for (i = 0; i < RTT_QUEUES; i++)
 		s->queue[i].wake = s->now;
-	rtt_measure(s, 200 * RTT_MS, 2000 * RTT_MS);
-	rtt_expect_rate(s, 2000, 20 * RTT_KB);
+	rtt_measure(s, 200 * RTT_MS, 16000 * RTT_MS);
+	rtt_expect_rate(s, 16000, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* Where turns take long, and all members but one stop, it goes on at once */
+static void rtt_test_stop(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	int i;
+
+	rtt_add(s, 0, RTT_GBIT / 10, RTT_GBIT, 10000, 0);
+	for (i = 0; i <= 100; i++)
+		rtt_load(s, 1, !!i)->len = 64 * RTT_KB;
+	rtt_run(s, 500 * RTT_MS);
+	for (i = 1; i <= 100; i++)
+		s->flow[i].stop = s->now;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, RTT_MS, 50 * RTT_MS);
+	rtt_expect_rate(s, 50, 200 * RTT_KB);
 	rtt_end(s);
 }
 
@@ -961,6 +983,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_calls),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),
+	KUNIT_CASE(rtt_test_stop),
 	KUNIT_CASE(rtt_test_idle),
 	KUNIT_CASE(rtt_test_random),
 	{}
