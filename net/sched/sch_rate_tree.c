@@ -24,9 +24,10 @@
  * Slots follow each other without a gap as long as any member that may have one
  * waits, and queues ask in time. They are granted only shortly before they
  * begin, when it is known which members wait: at most RATE_TREE_AHEAD, or the
- * time of two packets if that is longer. Any queue that asks grants what is due,
- * to whichever member. The queue that has the last slot asks before it ends. If
- * that member becomes idle, it grants one more, and another queue has the last.
+ * time of two packets if that is longer. Any queue that asks grants what is
+ * due, to whichever member. The queue with the last slot asks before that ends.
+ * If its member becomes idle, that grants one more, and another queue has the
+ * last.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -636,9 +637,8 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 		}
 		if (first && after(at, first->next - q->slack))
 			at = first->next - q->slack;
-		/* See rate_tree_book() */
 		atomic64_set(&q->wake, at);
-		smp_mb();
+		smp_mb(); /* pairs with that in rate_tree_book() */
 		if (READ_ONCE(q->grants) == q->seen)
 			break;
 		rate_tree_ask(q, now);
