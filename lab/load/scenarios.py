@@ -695,7 +695,7 @@ PARTS = {  # what parts() runs: (rate bit/s, tc's words, streams of labelled())
 def parts(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
     """A load over 8 queues: what each label gets, % of the rate, and the same below cake at
     the root; off: where these differ the most."""
-    settle, seconds = (0.5, 1) if rate < 1e9 else (0.3, 0.5)
+    settle, seconds = (2, 8) if rate < 50e6 else (0.5, 1) if rate < 1e9 else (0.3, 0.5)
     found = []
     for contender in (None, "cake"):
         hop = bed.prepare(rate, 8, options, contender)
