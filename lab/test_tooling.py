@@ -438,7 +438,8 @@ FRONT = (  # rows of README.md's tables: (how they begin, where the figures of r
     ("the same: a saturated queue", "flood 500", "bulk_off", lambda v: v),
     ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
 )
-COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"))
+COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"),
+        ("shared `htb`, 128 classes", "shared-htb-128-classes"))
 
 
 class Front(unittest.TestCase):

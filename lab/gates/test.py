@@ -3,7 +3,7 @@
 
 Each gate is a make target or a script of its own, so that what fails here can
 be run alone. A gate that prints 'N passed, N failed' adds these numbers, any
-other counts as one. Gates that keep one CPU busy run side by side; what they print
+other counts as one. Gates that leave a CPU idle run side by side; what they print
 is shown when they and those before them have ended. Times go to times.json.
 """
 
@@ -45,7 +45,8 @@ GATES = (  # (name, what runs)
     ("patches", ("check", "--fast")),
 )
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
-SINGLE = {"tdc", "stock kernel", "compat", "changes", "tooling", "YNL", "KUnit"}  # one CPU each
+BESIDE = {"tdc", "stock kernel", "compat", "changes", "tooling", "YNL", "KUnit",
+          "mutants", "patches"}  # do not keep two CPUs busy
 
 
 def where(name: str) -> list:
@@ -88,9 +89,9 @@ def run_gate(command: Sequence[str], show: bool) -> Outcome:
 
 def outcomes() -> Iterator[tuple[str, Outcome]]:
     """Run all gates; (name, outcome) in order."""
-    for single, group in itertools.groupby(GATES, key=lambda gate: gate[0] in SINGLE):
+    for beside, group in itertools.groupby(GATES, key=lambda gate: gate[0] in BESIDE):
         gates = list(group)
-        if not single:
+        if not beside:
             for name, command in gates:
                 print(f"== {name}", flush=True)
                 yield name, run_gate(command, show=True)
