@@ -564,7 +564,8 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	if (!q->booked && t->waiting && t->last && t->last->queue == q &&
 	    after(due, now)) {
 		due = later(due, now + q->slack + 1);
-		q->ask = after(q->ask, due) ? due : q->ask;
+		if (after(q->ask, due))
+			q->ask = due;
 	}
 	spin_unlock(&t->lock);
 
@@ -590,7 +591,8 @@ static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 	/* The rate of the root may have risen */
 	list_for_each_entry(m, &q->open, open) {
 		m->turn = 0;
-		m->next = after(m->next, now) ? now : m->next;
+		if (after(m->next, now))
+			m->next = now;
 	}
 	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
 		due_member(node)->turn = 0;
