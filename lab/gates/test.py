@@ -27,26 +27,26 @@ GATES = (  # (name, what runs)
     ("copies in step", ("tree", "check-copies")),
     ("tc builds", ("setup", "iproute2")),
     ("kernel builds", ("kernel", "patched")),
-    ("fuzz", ("fuzz",)),
-    ("fuzz finds faults", ("fuzz", "--faults")),
+    ("patches", ("check", "--fast")),
     ("tdc", ("tdc",)),
+    ("mutants", ("mutants",)),
     ("stock kernel", ("stock",)),
     ("compat", ("compat",)),
     ("changes", ("changes",)),
-    ("tooling", ("test_tooling.py",)),
     ("YNL", ("ynl",)),
+    ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit",)),
+    ("fuzz", ("fuzz",)),
+    ("fuzz finds faults", ("fuzz", "--faults")),
     ("debug kernel builds", ("kernel", "debug")),
     ("torture", ("torture",)),
     ("demo", ("demo",)),
     ("trees", ("trees", "--brief")),
     ("figures", ("figures", "--check")),
-    ("mutants", ("mutants",)),
-    ("patches", ("check", "--fast")),
 )
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
 BESIDE = {"tdc", "stock kernel", "compat", "changes", "tooling", "YNL", "KUnit",
-          "mutants", "patches"}  # do not keep two CPUs busy
+          "mutants", "patches"}  # do not keep two CPUs busy; the longest come first
 
 
 def where(name: str) -> list:

@@ -160,7 +160,7 @@ class Apt:
     """A private apt: own state, cache and source list for one suite, below the cache.
 
     kind is deb or deb-src.  The system's configuration is read, never changed,
-    and its hooks are left out.
+    and its hooks are left out. A mirror that is behind will do, as base.conf pins the hashes.
     """
 
     def __init__(self, suite: str, kind: str) -> None:
@@ -188,6 +188,7 @@ Dir::Etc::sourcelist "{self.dir}/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
 Dir::Etc::preferences "/dev/null";
+Acquire::Check-Valid-Until "false";
 Acquire::Languages "none";
 Acquire::Retries "2";
 APT::Sandbox::User "";
