@@ -458,9 +458,9 @@ class Front(unittest.TestCase):
         return self.fail(f"README.md has no row '{start}'")
 
     def like(self, start, told, value):
-        """A figure as told is that of results/, but for rounding and 3 %."""
+        """A figure as told is that of results/, rounded."""
         unit = 10 ** -len(told.partition(".")[2])
-        self.assertLessEqual(abs(float(told) - value), max(0.51 * unit, 0.03 * abs(value)),
+        self.assertLessEqual(abs(float(told) - value), 0.51 * unit,
                              f"README.md, {start}: {told}, results/ has {value:.4f}")
 
     def test_tables(self):

@@ -17,6 +17,7 @@ GBIT, MBIT = 1e9, 1e6
 SECOND, MS, US = 10**9, 10**6, 10**3  # ns
 NEVER = 2**62  # ns
 NAN = float("nan")
+BURST = 65536  # bytes, of each class: with less, htb loses what a class may send while others do
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
 
 
@@ -366,11 +367,10 @@ def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
     for number in sorted(used):
         one = tree.classes[number]
         parent = f"{one.parent + 1:x}" if number else ""
-        burst = max(1600, one.ceil / 8 * 5e-6)  # bytes: what a slack of 5 us needs
         lines.append(f"class add dev {NAME} parent {handle:x}:{parent} classid "
                      f"{handle:x}:{number + 1:x} htb rate {one.rate:.0f}bit ceil "
                      f"{one.ceil:.0f}bit quantum {one.quantum} prio {one.prio} "
-                     f"burst {burst:.0f} cburst {burst:.0f}")
+                     f"burst {BURST} cburst {BURST}")
         if any(flow[0] == number and flow[2] > FRAME for flow in tree.flows):
             lines.append(f"qdisc add dev {NAME} parent {handle:x}:{number + 1:x} pfifo limit 16")
     return lines
