@@ -8,7 +8,7 @@ kernel: guest() puts it on the device hop0 below one of CONTENDERS and meters cl
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from load.hop import NAME, Hop
 from load.traffic import FRAME, tc
@@ -16,7 +16,6 @@ from load.traffic import FRAME, tc
 GBIT, MBIT = 1e9, 1e6
 SECOND, MS, US = 10**9, 10**6, 10**3  # ns
 NEVER = 2**62  # ns
-NAN = float("nan")
 BURST = 65536  # bytes, of each class: with less, htb loses what a class may send while others do
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
 
@@ -35,24 +34,41 @@ class Class:
 
 
 @dataclass
+class Flow:
+    """Packets of a leaf on a queue: their bytes, and ns from one to the next (0: always one more).
+
+    They are sent from begin to stop, and then for `on` of each on + off; all ns.
+    """
+
+    leaf: int
+    queue: int
+    length: int
+    gap: int
+    on: int
+    off: int
+    begin: int
+    stop: int
+
+
+@dataclass
 class Tree:
     """A tree, the loads of its leaves, and when they are looked at.
 
     end, start: that time, ns; start 0: the last four fifths of it. late: how late timers are
-    on average, ns. bound: how much a class may be off what it should get, %; nan: that is not
-    known. over: what the next hop may have to queue, KB; nan: shown, not judged. sparse:
-    numbers of flows whose waits count.
+    on average, ns. bound: how much a class may be off what it should get, %; None: that is not
+    known. over: what the next hop may have to queue, KB; None: shown, not judged. changes: of
+    classes, (ns, number, rate, ceil). sparse: numbers of flows whose waits count.
     """
 
     ceil: float
     end: int = SECOND
     start: int = 0
     late: int = 3 * US
-    bound: float = 0.5
-    over: float = 64
+    bound: float | None = 0.5
+    over: float | None = 64
     classes: list[Class] = field(default_factory=list)
-    flows: list[tuple] = field(default_factory=list)
-    changes: list[tuple] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
+    changes: list[tuple[int, int, int, int]] = field(default_factory=list)
     sparse: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,7 +87,7 @@ class Tree:
         """Flows of a leaf, one on each queue: bit/s each while on (ns), 0: always something."""
         gap = round(8e9 * length / bps) if bps else 0
         for queue in queues:
-            self.flows.append((leaf, queue, length, gap, on, off, begin, stop))
+            self.flows.append(Flow(leaf, queue, length, gap, on, off, begin, stop))
             if stop >= self.end:
                 part = on / (on + off) if off else 1
                 self.classes[leaf].wants += bps * part if bps else float("inf")
@@ -81,7 +97,7 @@ class Tree:
         lines = [f"run {self.end} {self.start} {self.late} {seed}"]
         lines += [f"class {c.parent} {c.rate:.0f} {c.ceil:.0f} {c.quantum} {c.prio}"
                   for c in self.classes]
-        lines += ["flow " + " ".join(map(str, flow)) for flow in self.flows]
+        lines += ["flow " + " ".join(map(str, astuple(flow))) for flow in self.flows]
         lines += ["change " + " ".join(map(str, change)) for change in self.changes]
         return "\n".join(lines) + "\n"
 
@@ -103,37 +119,44 @@ def divided(amount: float, parts: Sequence[tuple[float, float]]) -> list[float]:
     return got
 
 
-def ideal(tree: Tree) -> list[float]:
-    """What each class should get, bit/s: rates first, then the rest by priority and quantum.
+def wanted(tree: Tree, prio: int) -> list[float]:
+    """What each class would take, bit/s, if leaves of a later priority had their rate only."""
+    wants = [0.0] * len(tree.classes)
+    for number, one in reversed(list(enumerate(tree.classes))):  # children come after parents
+        if one.children:
+            inside = sum(wants[child] for child in one.children)
+        elif one.prio <= prio:
+            inside = one.wants
+        else:
+            inside = min(one.rate, one.wants)
+        wants[number] = min(one.ceil, inside)
+    return wants
 
-    The priority of a class with children is the first of those that want more below it.
+
+def ideal(tree: Tree) -> list[float]:
+    """What each class should get, bit/s: its max-min share.
+
+    From the root down, what a class gets goes to its children: to each its rate, then the rest
+    by quantum to those of the first priority, then to those of the next. The priority of a class
+    with children is the first of those that want more below it.
     """
-    classes = tree.classes
-    prios = sorted({one.prio for one in classes if not one.children})
-    wants = {}  # with all that classes up to a priority want, and the rates of the others
-    for prio in prios:
-        wants[prio] = [0.0] * len(classes)
-        for number in reversed(range(len(classes))):
-            one = classes[number]
-            inside = (sum(wants[prio][child] for child in one.children) if one.children
-                      else one.wants if one.prio <= prio else min(one.rate, one.wants))
-            wants[prio][number] = min(one.ceil, inside)
-    gets = [0.0] * len(classes)
-    gets[0] = wants[prios[-1]][0]
-    for number, one in enumerate(classes):
-        kids = one.children
-        assured = divided(gets[number], [(classes[k].rate, min(classes[k].rate,
-                                                               wants[prios[-1]][k]))
-                                         for k in kids])
-        gets_here = dict(zip(kids, assured))
-        for prio in prios:
-            rest = divided(gets[number] - sum(gets_here.values()),
-                           [(classes[k].quantum, max(wants[prio][k] - gets_here[k], 0))
-                            for k in kids])
-            for k, more in zip(kids, rest):
-                gets_here[k] += more
-        for k, amount in gets_here.items():
-            gets[k] = amount
+    prios = sorted({one.prio for one in tree.classes if not one.children})
+    wants = [wanted(tree, prio) for prio in prios]  # the last: what they want in all
+    gets = [0.0] * len(tree.classes)
+    gets[0] = wants[-1][0]
+    for number, one in enumerate(tree.classes):
+        kids = [(child, tree.classes[child]) for child in one.children]
+        rates = divided(gets[number], [(kid.rate, min(kid.rate, wants[-1][child]))
+                                       for child, kid in kids])
+        left = gets[number] - sum(rates)
+        for (child, _), rate in zip(kids, rates):
+            gets[child] = rate
+        for want in wants:
+            rest = divided(left, [(kid.quantum, max(want[child] - gets[child], 0))
+                                  for child, kid in kids])
+            left -= sum(rest)
+            for (child, _), more in zip(kids, rest):
+                gets[child] += more
     return gets
 
 
@@ -228,7 +251,7 @@ def deep() -> Tree:
 
 def on_off(period: int) -> Tree:
     """Four classes that always send beside four that are on for a time and off for as long."""
-    tree = Tree(10 * GBIT, bound=NAN)
+    tree = Tree(10 * GBIT, bound=None)
     for _ in range(4):
         tree.load(tree.add(0, 100 * MBIT), range(8))
     for _ in range(4):
@@ -256,7 +279,7 @@ def slow() -> Tree:
 
 def fast() -> Tree:
     """100 Gbit, 64 queues."""
-    tree = Tree(100 * GBIT, end=SECOND // 5, over=NAN)
+    tree = Tree(100 * GBIT, end=SECOND // 5, over=None)
     for number in range(16):
         tree.load(tree.add(0, 3 * GBIT, (5 if number % 4 == 0 else 100) * GBIT), range(64))
     return tree
@@ -310,7 +333,7 @@ def at_random(seed: int) -> Tree:
 
 def changing() -> Tree:
     """The rate of all goes from 10 to 1 Gbit and back every 10 ms."""
-    tree = flat(8, bound=NAN, over=NAN)
+    tree = flat(8, bound=None, over=None)
     tree.changes = [(at * 10 * MS, 0, int(rate), int(rate)) for at, rate in
                     zip(range(1, 50), (GBIT, 10 * GBIT) * 25)]
     return tree
@@ -321,8 +344,8 @@ TREES: dict[str, Callable[[], Tree]] = {
     "8 classes, every other on one queue": lambda: flat(8, every=2),
     "32 classes on 8 queues": lambda: flat(32),
     "128 classes, every other on one queue": lambda: flat(128, every=2),
-    "8 classes, 64 KB GSO": lambda: flat(8, length=65226, over=NAN),
-    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=NAN),
+    "8 classes, 64 KB GSO": lambda: flat(8, length=65226, over=None),
+    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=None),
     "rates of 24 Gbit below 10": overcommitted,
     "4 of 8 classes have a ceil of 1 Gbit": ceils,
     "a site of 2.5 Gbit, 50 customers of 200 Mbit": crowded_site,
@@ -360,9 +383,9 @@ def above(tree: Tree, number: int) -> Iterator[int]:
 def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
     """What tc -batch reads to add the classes that are used on a queue (None: all) to an htb."""
     used = {0}
-    for leaf, where, *_ in tree.flows:
-        if queue in (None, where):
-            used.update(above(tree, leaf))
+    for flow in tree.flows:
+        if queue in (None, flow.queue):
+            used.update(above(tree, flow.leaf))
     lines = []
     for number in sorted(used):
         one = tree.classes[number]
@@ -371,7 +394,7 @@ def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
                      f"{handle:x}:{number + 1:x} htb rate {one.rate:.0f}bit ceil "
                      f"{one.ceil:.0f}bit quantum {one.quantum} prio {one.prio} "
                      f"burst {BURST} cburst {BURST}")
-        if any(flow[0] == number and flow[2] > FRAME for flow in tree.flows):
+        if any(flow.leaf == number and flow.length > FRAME for flow in tree.flows):
             lines.append(f"qdisc add dev {NAME} parent {handle:x}:{number + 1:x} pfifo limit 16")
     return lines
 
@@ -405,22 +428,23 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
     hop.clear()
     tc(f"qdisc del dev {NAME} root", check=False)
     tc("-batch -", "\n".join(tree_lines(tree, contender, hop.queues)))
-    for leaf, queue, length, gap, on, off, begin, stop in tree.flows:
-        more = {"on": on / 1e9, "off": off / 1e9} if off else {}
-        if gap:
-            more |= {"mode": "paced", "rate": 8e9 * length / gap}
-        if length > FRAME:
+    for flow in tree.flows:
+        more = {"on": flow.on / 1e9, "off": flow.off / 1e9} if flow.off else {}
+        if flow.gap:
+            more |= {"mode": "paced", "rate": 8e9 * flow.length / flow.gap}
+        if flow.length > FRAME:
             more["gso"] = 1448
             # A saturating one would count the packets of all classes of the queue
             more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}
-        hop.stream(queue, size=length, priority=priority(contender, queue, leaf),
-                   start=begin / 1e9, stop=stop / 1e9 if stop < tree.end else None,
-                   depth=16 if gap else 64, **more)
+        hop.stream(flow.queue, size=flow.length,
+                   priority=priority(contender, flow.queue, flow.leaf), start=flow.begin / 1e9,
+                   stop=flow.stop / 1e9 if flow.stop < tree.end else None,
+                   depth=16 if flow.gap else 64, **more)
     hop.meter(tree.ceil, from_s=tree.start / 1e9)
     got = hop.run(tree.end / 1e9)
     bps = [0.0] * len(tree.classes)
-    for (leaf, *_), stream in zip(tree.flows, got["streams"]):
-        for number in above(tree, leaf):
+    for flow, stream in zip(tree.flows, got["streams"]):
+        for number in above(tree, flow.leaf):
             bps[number] += stream["bps"]
     return {"bps": bps, "excess": got["excess"]["bytes"],
             "wait": [stream["delay"]["max"] for stream in got["streams"]]}
@@ -433,7 +457,7 @@ def guest(spec: dict) -> Iterator[dict]:
     """
     for name in spec["trees"]:
         tree = TREES[name]()
-        hop = Hop(max(2, 1 + max(queue for _, queue, *_ in tree.flows)))
+        hop = Hop(max(2, 1 + max(flow.queue for flow in tree.flows)))
         for contender in spec["contenders"]:
             if contender not in spec["only"] or name in spec["only"][contender]:
                 yield {"tree": name, "contender": contender,

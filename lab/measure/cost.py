@@ -248,8 +248,9 @@ def warm_up(case: Case) -> int:
 def flows(case: Case, kernel: Kernel) -> list[str]:
     """What tells the flows of a case apart."""
     if case.classes:
-        return [f"queue={queue} priority={trees.priority(kind(case, kernel), queue, leaf)}"
-                for leaf, queue, *_ in flat(case).flows]
+        return [f"queue={one.queue} "
+                f"priority={trees.priority(kind(case, kernel), one.queue, one.leaf)}"
+                for one in flat(case).flows]
     return [f"queue={queue} tos={tos} flows={case.flows}" for queue in range(case.queues)
             for tos in ((0, EF) if case.options else (0,))]
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from guest.boot import boot_script
-from load.trees import CONTENDERS, NAN, TREES, Tree, ideal
+from load.trees import CONTENDERS, TREES, Tree, ideal
 from tree import kernel
 from tree.common import (
     BUILD,
@@ -72,7 +72,7 @@ def build() -> None:
 
 @dataclass
 class Row:
-    """Of a tree: %, %, KB, us, per packet twice; nan where there is nothing to tell.
+    """Of a tree: %, %, KB, us, per packet twice; None where there is nothing to tell.
 
     contender: what carries it, "" in the simulator.
     """
@@ -80,25 +80,30 @@ class Row:
     name: str
     tree: Tree
     used: float
-    worst: float
+    worst: float | None
     excess: float
-    wait: float
-    locks: float = NAN
-    kicks: float = NAN
+    wait: float | None
+    locks: float | None = None
+    kicks: float | None = None
     contender: str = ""
 
     def wrong(self) -> list[str]:
         """What is out of its bound."""
-        beyond = {"the rate is not used": USED - self.used,
-                  "a class gets too little or too much": abs(self.worst) - self.tree.bound,
-                  "too much is sent at once": self.excess - self.tree.over,
-                  "a class below its rate waits too long": self.wait - SPARSE}
+        bad = {"the rate is not used": self.used < USED,
+               "a class gets too little or too much":
+                   self.tree.bound is not None and abs(self.worst) > self.tree.bound,
+               "too much is sent at once":
+                   self.tree.over is not None and self.excess > self.tree.over,
+               "a class below its rate waits too long":
+                   self.wait is not None and self.wait > SPARSE}
         where = f"{self.name}, {self.contender}" if self.contender else self.name
-        return [f"{where}: {what}" for what, by in beyond.items() if by > 0]
+        return [f"{where}: {what}" for what, so in bad.items() if so]
 
 
-def off(tree: Tree, got: Sequence[float]) -> float:
-    """How far the worst class that always sends is off what it should get, %."""
+def off(tree: Tree, got: Sequence[float]) -> float | None:
+    """How far the worst class that always sends is off what it should get, %, if that is known."""
+    if tree.bound is None:
+        return None
     return max((100 * (bps / want - 1) for c, bps, want in zip(tree.classes, got, ideal(tree))
                 if not c.children and want > 0 and c.wants == float("inf")), key=abs)
 
@@ -114,9 +119,9 @@ def simulate(name: str) -> Row:
     bps = [one["bps"] for one in got["classes"]]
     rates = [rate for at, *_, rate in tree.changes if at >= tree.start] or [tree.ceil]
     return Row(name, tree, 100 * bps[0] * len(rates) / sum(rates),
-               off(tree, bps) if tree.bound == tree.bound else NAN,
+               off(tree, bps),
                got["classes"][0]["peak"] / 1000,
-               max((got["flows"][f]["longest"] / 1000 for f in tree.sparse), default=NAN),
+               max((got["flows"][f]["longest"] / 1000 for f in tree.sparse), default=None),
                got["locks"] / got["packets"], got["kicks"] / got["packets"])
 
 
@@ -132,9 +137,14 @@ def in_kernel(row: dict) -> Row:
     """What load.trees.run() has measured."""
     tree = TREES[row["tree"]]()
     return Row(row["tree"], tree, 100 * row["bps"][0] / tree.ceil,
-               off(tree, row["bps"]) if tree.bound == tree.bound else NAN, row["excess"] / 1000,
-               max((row["wait"][f] * 1e6 for f in tree.sparse), default=NAN),
+               off(tree, row["bps"]), row["excess"] / 1000,
+               max((row["wait"][f] * 1e6 for f in tree.sparse), default=None),
                contender=row["contender"])
+
+
+def cell(value: float | None, form: str, width: int) -> str:
+    """A figure in a column of a table."""
+    return f"{'-' if value is None else format(value, form):>{width}}"
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -142,27 +152,25 @@ def table(rows: Sequence[Row]) -> list[str]:
     lines = [f"{'':<48}{'used, %':>9}{'worst class, %':>16}{'excess, KB':>12}"
              f"{'longest wait, us':>18}{'locks/packet':>14}{'kicks/packet':>14}"]
     for row in rows:
-        cells = (f"{row.used:.3f}", f"{row.worst:+.3f}", f"{row.excess:.1f}", f"{row.wait:.0f}",
-                 f"{row.locks:.2f}", f"{row.kicks:.4f}")
-        lines.append(f"{row.name:<48}" + "".join(
-            f"{'-' if 'nan' in cell else cell:>{width}}"
-            for cell, width in zip(cells, (9, 16, 12, 18, 14, 14))))
+        lines.append(f"{row.name:<48}" + cell(row.used, ".3f", 9) + cell(row.worst, "+.3f", 16)
+                     + cell(row.excess, ".1f", 12) + cell(row.wait, ".0f", 18)
+                     + cell(row.locks, ".2f", 14) + cell(row.kicks, ".4f", 14))
     return lines
 
 
 def kernel_table(rows: Sequence[Row]) -> list[str]:
-    """As lines of text: a tree each, and per contender what is used, off, and queued."""
+    """As lines of text: a tree each, and what it is below each contender."""
     contenders = [c for c in CONTENDERS if any(row.contender == c for row in rows)]
-    lines = [f"{'':<48}" + "".join(f"{c:^34}" for c in contenders).rstrip(),
-             f"{'':<48}" + f"{'used, %':>10}{'worst, %':>11}{'excess, KB':>13}" * len(contenders)]
+    lines = [f"{'':<48}" + "".join(f"{c:^41}" for c in contenders).rstrip(),
+             f"{'':<48}" + f"{'used, %':>10}{'worst, %':>10}{'excess, KB':>12}{'wait, us':>9}"
+             * len(contenders)]
     for name in dict.fromkeys(row.name for row in rows):
         cells = ""
         for contender in contenders:
             row = next((r for r in rows if (r.name, r.contender) == (name, contender)), None)
             if row:
-                cells += f"{row.used:>10.3f}"
-                cells += f"{'-':>11}" if row.worst != row.worst else f"{row.worst:>+11.3f}"
-                cells += f"{row.excess:>13.1f}"
+                cells += (cell(row.used, ".3f", 10) + cell(row.worst, "+.3f", 10)
+                          + cell(row.excess, ".1f", 12) + cell(row.wait, ".0f", 9))
         lines.append(f"{name:<48}{cells}")
     return lines
 
