@@ -9,7 +9,9 @@ share()
 {
 	case $SHARE in
 	9p) mount "$1" -t 9p -o trans=virtio,version=9p2000.L,msize=262144 "$2" "$4" ;;
-	*) mount "$1" -t hostfs -o "$3" "$2" "$4" ;;
+	# mount(8) before 2.39 hands on the options as they are, later ones by name
+	*) mount "$1" -t hostfs -o "$3" "$2" "$4" 2>/dev/null ||
+		mount "$1" -t hostfs -o "hostfs=$3" "$2" "$4" ;;
 	esac
 }
 
