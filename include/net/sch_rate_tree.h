@@ -101,6 +101,7 @@ struct rate_tree_class {
  * @tail: end of the last slot that was granted, ns
  * @last: the member that was granted it; NULL if that has become idle
  * @waiting: how many members want a slot
+ * @longest: packet of a member that was granted a slot so far, bytes
  * @changes: of classes, counted; a queue that sees a new one forgets what it
  *	expects
  * @blocked: classes above their ceil, by @ceil_until
@@ -111,6 +112,7 @@ struct rate_tree {
 	u64			tail;
 	struct rate_tree_member	*last;
 	u32			waiting;
+	u32			longest;
 	u32			changes;
 	struct rb_root_cached	blocked;
 	struct rate_tree_class	root;

@@ -855,6 +855,31 @@ def rehosted(bed: Bed, rate: float = 1e9) -> dict:
     return figures
 
 
+def one_by_one(bed: Bed, ends: bool, rate: float = 10e6) -> dict:
+    """98 bulk flows on seven queues. On the eighth, a flow sends packets of 1400 bytes one by one,
+    more than its share; what it gets, Mbit/s, and below cake at the root.
+
+    ends: a bulk flow was there before, and a sparse flow sends, too: also what that waits at
+    most, s.
+    """
+    figures = {}
+    seconds = 5
+    for key, contender in (("", None), ("root_", "cake")):
+        hop = bed.prepare(rate, 8, "besteffort flows", contender)
+        for queue in range(7):
+            hop.stream(queue, flows=14, depth=64)
+        if ends:
+            hop.stream(7, size=1400, depth=4, start=0.3, stop=1.5)
+            hop.stream(7, src=77, start=1.5, **paced(8e3, size=100))
+        hop.stream(7, src=99, start=1.5, **paced(0.4e6 if ends else 1e6, size=1400))
+        hop.meter(rate, from_s=2)
+        *_, other, flow = hop.run(2 + seconds)["streams"]
+        figures[f"{key}mbit"] = flow["bps"] / 1e6
+        if ends:
+            figures[f"{key}wait"] = other["delay"]["max"]
+    return figures
+
+
 def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
     """A packet of 200 bytes every 20 ms (100 ms at 1 Mbit/s, to be less than a share) on
     one of so many queues, which have so many saturated flows each: its p99 wait, and the
@@ -946,6 +971,8 @@ SCENARIOS = {
     "moved": (moved, {}),
     "recounted": (recounted, {}),
     "rehosted": (rehosted, {}),
+    "one by one": (one_by_one, {"ends": False}),
+    "one by one, after bulk": (one_by_one, {"ends": True}),
     **{f"waits {rate / 1e6:g} {queues}": (
         waits, {"rate": rate, "queues": queues, "each": each})
        for rate, queues, each in ((1e6, 8, 1), (10e6, 8, 1), (100e6, 8, 4), (100e6, 64, 1))},

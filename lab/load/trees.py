@@ -232,6 +232,46 @@ def priorities(alone: bool) -> Tree:
     return tree
 
 
+def few_packets() -> Tree:
+    """A site of 2.5 Gbit with two classes that always send and one that sends half its rate."""
+    tree = Tree(10 * GBIT)
+    tree.load(tree.add(0, 7.5 * GBIT, quantum=10000), range(4))
+    site = tree.add(0, 2.5 * GBIT, quantum=10000)
+    for rate, quantum in ((GBIT, 1514), (0.1 * GBIT, 60000)):
+        tree.load(tree.add(site, rate, quantum=quantum), range(4))
+    tree.load(tree.add(site, GBIT, quantum=1514), [0], bps=GBIT / 2)
+    return tree
+
+
+def long_rounds() -> Tree:
+    """25 classes on 8 queues, 100 Mbit: a round takes 24 ms."""
+    tree = Tree(100 * MBIT, end=10 * SECOND)
+    for number in range(25):
+        rate, quantum = ((1.2 * MBIT, 15140), (6 * MBIT, 1514))[number % 2]
+        tree.load(tree.add(0, rate, quantum=quantum), range(8))
+    return tree
+
+
+def one_queue() -> Tree:
+    """Priority 0 on one queue can have 59 of 100 Gbit."""
+    tree = Tree(100 * GBIT, end=SECOND // 10, bound=2, over=None)
+    tree.load(tree.add(0, GBIT, prio=0), [0])
+    tree.load(tree.add(0, GBIT, prio=1), range(8))
+    for queue in (1, 2):
+        tree.load(tree.add(0, 20 * GBIT, prio=1), [queue])
+    return tree
+
+
+def low_ceil() -> Tree:
+    """A site of 200 Mbit with four customers of 25, one of which has a ceil of 40."""
+    tree = Tree(10 * GBIT, end=2 * SECOND)
+    tree.load(tree.add(0, 9.8 * GBIT), range(4))
+    site = tree.add(0, 200 * MBIT, 200 * MBIT)
+    for queue in range(4):
+        tree.load(tree.add(site, 25 * MBIT, (200 if queue else 40) * MBIT), [queue])
+    return tree
+
+
 def deep() -> Tree:
     """Five levels, 216 leaves, 16 queues."""
     tree = Tree(10 * GBIT)
@@ -354,6 +394,10 @@ TREES: dict[str, Callable[[], Tree]] = {
     "4 sites, three of four customers send 20 Mbit": lambda: isp(busy=1, light=True),
     "priority 0 sends 5 of 10 Gbit": lambda: priorities(alone=False),
     "priority 0 on one queue, 30 classes after it": lambda: priorities(alone=True),
+    "a class of few packets in a site": few_packets,
+    "25 classes on 8 queues, 100 Mbit": long_rounds,
+    "priority 0 on one queue, 100 Gbit": one_queue,
+    "a ceil of 40 Mbit in a site of 200": low_ceil,
     "five levels, 216 leaves, 16 queues": deep,
     "20 Mbit": slow,
     "100 Gbit, 64 queues": fast,

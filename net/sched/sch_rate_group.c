@@ -94,7 +94,8 @@
  *	go ahead together may take RATE_GROUP_AHEAD bytes in the time from now
  *	to the tail, and no more than a quarter of R. Packets longer than
  *	RATE_GROUP_SMALL may take half of these bytes. A member with an excess
- *	of RATE_GROUP_OWED quanta may not go ahead.
+ *	of RATE_GROUP_OWED quanta of a member of average weight may not go
+ *	ahead.
  *
  * In any window of length t, the group sends no more than::
  *

@@ -39,8 +39,12 @@
  * Members of a class take turns. If a class has both children and waiting
  * members of its own, the first priority goes first; they get slots alternately
  * if it is the same, or a child is below its rate. A class that did not use its
- * rate for some time can catch up on RATE_TREE_HORIZON of it. Where rates add
- * up to more than there is, each gets less in proportion.
+ * rate for some time can catch up on RATE_TREE_HORIZON of it, or on as much as
+ * the child that is furthest behind. Where rates add up to more than there is,
+ * each gets less in proportion: that is so if a child lags by more than a round
+ * and two RATE_TREE_HORIZON. A class may be ahead of its ceil by half a
+ * RATE_TREE_HORIZON or, where a round lasts longer, by a round, up to one slot
+ * of RATE_TREE_SLOT_MAX.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -176,13 +180,26 @@ static void rate_tree_detach(struct rate_tree_class *c)
 	c->state = RATE_TREE_IDLE;
 }
 
-/* Put a class where it belongs at a time. It has no claim to what it did not
- * want before.
+/* How long a round may last if those below a class have its rate */
+static u64 rate_tree_round(const struct rate_tree_class *p)
+{
+	const struct rate_tree *t = p->tree;
+	u64 bytes;
+
+	bytes = max_t(u64, t->root.most, (u64)t->waiting * t->longest);
+	return min(to_ns(&p->rate_ns, min(bytes, BIT(28))), NSEC_PER_SEC);
+}
+
+/* Put a class where it belongs at a time. A @fresh one, that could have had no
+ * slot before, has no claim to what it did not want, but as the first of others
+ * that have waited.
  */
-static void rate_tree_attach(struct rate_tree_class *c, u64 at)
+static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 {
 	struct rate_tree_class *p = c->parent;
 	u8 prio = rate_tree_prio(c);
+	struct rb_node *first;
+	u64 oldest;
 
 	if (!rate_tree_wants(c))
 		return;
@@ -193,8 +210,13 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at)
 		return;
 	}
 
-	c->rate_until = later(c->rate_until,
-			      at - p->behind - RATE_TREE_HORIZON);
+	if (fresh) {
+		oldest = at - p->behind - RATE_TREE_HORIZON;
+		first = rb_first_cached(&p->by_rate);
+		if (first && after(oldest, rate_node_class(first)->rate_until))
+			oldest = rate_node_class(first)->rate_until;
+		c->rate_until = later(c->rate_until, oldest);
+	}
 	/* It is ahead of others by its last slot at most, or this is old */
 	if (c->over[prio] - p->served[prio] > BIT_ULL(50))
 		c->over[prio] = p->served[prio];
@@ -210,19 +232,21 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at)
  */
 static void rate_tree_settle(struct rate_tree_class *c, u64 at)
 {
+	bool fresh;
+
 	for (; c->parent; c = c->parent) {
+		fresh = c->state != RATE_TREE_READY;
 		if (!rate_tree_wants(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
 		} else if (after(c->ceil_until, at)) {
 			if (c->state == RATE_TREE_BLOCKED)
 				return;
-		} else if (c->state == RATE_TREE_READY &&
-			   c->at_prio == rate_tree_prio(c)) {
+		} else if (!fresh && c->at_prio == rate_tree_prio(c)) {
 			return;
 		}
 		rate_tree_detach(c);
-		rate_tree_attach(c, at);
+		rate_tree_attach(c, at, fresh);
 	}
 }
 
@@ -247,11 +271,13 @@ static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
 /* Which child gets the next slot? */
 static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
 {
+	u64 lag = 2 * RATE_TREE_HORIZON + rate_tree_round(p);
 	struct rb_root_cached *first;
 	struct rate_tree_class *c;
 
 	c = rate_node_class(rb_first_cached(&p->by_rate));
-	p->behind = later(p->behind, at - RATE_TREE_HORIZON - c->rate_until);
+	/* Less is no sign that rates add up to more than there is */
+	p->behind = later(p->behind, at - lag - c->rate_until);
 	if (rate_tree_assured(c, at))
 		return c;
 
@@ -289,15 +315,18 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 		*over += div_u64((u64)len << 32, c->quantum);
 	}
 	if (c->ceil < p->ceil) {
-		burst = max(RATE_TREE_HORIZON / 2,
-			    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+		/* Its next slot may be a round away */
+		burst = min(rate_tree_round(p),
+			    to_ns(&c->ceil_ns, RATE_TREE_SLOT_MAX));
+		burst = max3(burst, RATE_TREE_HORIZON / 2,
+			     to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
 		c->ceil_until = later(c->ceil_until, start - burst) +
 				to_ns_exact(&c->ceil_ns, len);
 	}
 }
 
-/* Does a slot go on with the last one of a member? Not for long, or it is never
- * lost.
+/* Does a slot go on with the last one of a member, or is there no room for one
+ * more? Not for long, or it is never lost.
  */
 static bool rate_tree_extends(const struct rate_tree_member *m, u64 start)
 {
@@ -307,7 +336,7 @@ static bool rate_tree_extends(const struct rate_tree_member *m, u64 start)
 		return false;
 
 	last = &m->slot[m->slots - 1];
-	return last->end == start &&
+	return (last->end == start || m->slots == RATE_TREE_SLOTS) &&
 	       !after(start, last->start + RATE_TREE_HORIZON);
 }
 
@@ -371,6 +400,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	wanted -= min(wanted, m->booked);
 	/* Whole packets, or members are ahead and behind by one each */
 	longest = READ_ONCE(m->longest);
+	t->longest = max(t->longest, longest);
 	most = max(rounddown(most, longest), longest) + READ_ONCE(m->owed);
 	most = min(most, wanted);
 	/* A member that has many slots asks again when it has used one */
@@ -387,7 +417,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
 			rate_tree_account(n, start, at, most);
-		rate_tree_attach(n, at);
+		rate_tree_attach(n, at, false);
 	}
 	if (most) {
 		t->tail = start + to_ns_exact(ns, most);
@@ -681,15 +711,20 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree *t = m->queue->tree;
 	struct rate_tree_class *c;
+	bool fresh;
+	u64 at;
 
 	if (after(t->tail, now))
 		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
 	for (c = m->class; c->parent; c = c->parent) {
 		if (c->ceil >= c->parent->ceil)
 			continue;
+		fresh = c->state != RATE_TREE_READY;
+		at = later(t->tail, now);
 		rate_tree_detach(c);
 		c->ceil_until -= to_ns(&c->ceil_ns, bytes);
-		rate_tree_settle(c, later(t->tail, now));
+		rate_tree_attach(c, at, fresh);
+		rate_tree_settle(c->parent, at);
 	}
 }
 
@@ -699,11 +734,13 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 	struct rate_tree *t = m->queue->tree;
 	u64 at = later(t->tail, now);
 	struct rate_tree_class *c;
+	bool fresh;
 
 	for (c = m->class; c->parent; c = c->parent) {
+		fresh = c->state != RATE_TREE_READY;
 		rate_tree_detach(c);
 		rate_tree_account(c, at, at, bytes);
-		rate_tree_attach(c, at);
+		rate_tree_attach(c, at, fresh);
 	}
 	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
 }
@@ -754,12 +791,13 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
  */
 void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 {
-	u32 wanted = clamp_t(s64, m->wanted + m->left, 1, BIT(28));
-
 	rate_tree_idle(m, now);
 	m->paused = true;
 	m->backlogged = true;
-	WRITE_ONCE(m->wanted, wanted);
+	/* The rest is told when a packet was sent: else the time of the slots
+	 * that it gives back is lost again and again.
+	 */
+	WRITE_ONCE(m->wanted, 1);
 	rate_tree_due(m, until);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");

@@ -456,7 +456,7 @@ static void rtt_test_prio_ceil(struct kunit *test)
 	rtt_end(s);
 }
 
-/* Rates of more than there is are a weight */
+/* Rates of more than there is are a weight, also of a class that comes back */
 static void rtt_test_overcommitted(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
@@ -471,6 +471,38 @@ static void rtt_test_overcommitted(struct kunit *test)
 	rtt_expect(s, 2, 333);
 	rtt_expect(s, 3, 500);
 	rtt_expect_rate(s, 300, 20 * RTT_KB);
+
+	s->flow[0].stop = s->now;
+	rtt_run(s, s->now + 50 * RTT_MS);
+	s->flow[0].stop = RTT_NEVER;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, 0, 100 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 1) * 6 * 100, s->bytes * 97);
+	rtt_end(s);
+
+	/* Weights may differ much */
+	s = rtt_init(test, 0, RTT_GBIT);
+	for (i = 1; i <= 2; i++) {
+		rtt_add(s, 0, (18 * i - 17) * RTT_GBIT, 50 * RTT_GBIT, 10000,
+			0);
+		rtt_load(s, i, i);
+	}
+	rtt_measure(s, 20 * RTT_MS, 300 * RTT_MS);
+	rtt_expect(s, 1, 50);
+	rtt_expect(s, 2, 950);
+	rtt_end(s);
+
+	/* Soon after there is enough again, nobody has a claim to more */
+	s = rtt_init(test, 0, RTT_GBIT);
+	for (i = 0; i < 3; i++) {
+		rtt_add(s, 0, (i ? 600 : 10) * RTT_MBIT, RTT_GBIT, 10000, 0);
+		rtt_load(s, i + 1, i);
+	}
+	rtt_run(s, 500 * RTT_MS);
+	s->flow[2].stop = s->now;
+	rtt_measure(s, 10 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, 1, 205);
+	rtt_expect(s, 2, 795);
 	rtt_end(s);
 }
 
@@ -767,6 +799,116 @@ static void rtt_test_pause(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Classes get their rates where one of few packets comes and goes beside them,
+ * and where a round lasts much longer than a class may make up for
+ */
+static void rtt_test_assured(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u64 rate;
+	u32 i, j;
+
+	rtt_add(s, 0, 7500 * RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, 2500 * RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_add(s, 2, RTT_GBIT, 10 * RTT_GBIT, RTT_MTU, 0);
+	rtt_add(s, 2, RTT_GBIT / 10, 10 * RTT_GBIT, 60000, 0);
+	rtt_add(s, 2, RTT_GBIT, 10 * RTT_GBIT, RTT_MTU, 0);
+	for (i = 0; i < 4; i++) {
+		rtt_load(s, 1, i);
+		rtt_load(s, 3, i);
+		rtt_load(s, 4, i);
+	}
+	rtt_load(s, 5, 0)->gap = 24224; /* 0.5 Gbit */
+	rtt_measure(s, 20 * RTT_MS, 100 * RTT_MS);
+	rtt_expect(s, 3, 102);
+	rtt_expect(s, 4, 98);
+	rtt_expect(s, 5, 50);
+	rtt_end(s);
+
+	s = rtt_init(test, 0, 100 * RTT_MBIT);
+	for (i = 1; i <= 24; i++) {
+		rate = i % 2 ? 1200 * RTT_MBIT / 1000 : 6 * RTT_MBIT;
+		rtt_add(s, 0, rate, 100 * RTT_MBIT, i % 2 ? 15140 : 1514, 0);
+		for (j = 0; j < 5; j++)
+			rtt_load(s, i, j);
+	}
+	rtt_measure(s, 500 * RTT_MS, 3000 * RTT_MS);
+	for (i = 1; i <= 24; i++)
+		KUNIT_EXPECT_GE(test, rtt_got(s, i) * 100,
+				s->class[i].rate * 3 * 99);
+	rtt_end(s);
+}
+
+/* A class on one queue can have most of a high rate */
+static void rtt_test_one_queue(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 100 * RTT_GBIT);
+
+	rtt_add(s, 0, RTT_GBIT, 100 * RTT_GBIT, 20000, 0);
+	rtt_add(s, 0, RTT_GBIT, 100 * RTT_GBIT, 20000, 1);
+	rtt_add(s, 0, 20 * RTT_GBIT, 100 * RTT_GBIT, 20000, 1);
+	rtt_load(s, 1, 0);
+	rtt_load_all(s, 2);
+	rtt_load(s, 3, 1);
+	rtt_measure(s, 5 * RTT_MS, 20 * RTT_MS);
+	rtt_expect(s, 1, 790);
+	rtt_expect(s, 2, 10);
+	rtt_expect(s, 3, 200);
+	rtt_end(s);
+}
+
+/* Where the slots of siblings take longer than half a ms, or packets are long, a
+ * class still has what its ceil allows
+ */
+static void rtt_test_ceil_round(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 site;
+	int i, j;
+
+	rtt_add(s, 0, 9800 * RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_load_all(s, 1);
+	site = rtt_add(s, 0, 200 * RTT_MBIT, 200 * RTT_MBIT, 10000, 0);
+	rtt_add(s, site, 25 * RTT_MBIT, 40 * RTT_MBIT, 10000, 0);
+	for (i = 0; i < 3; i++)
+		rtt_add(s, site, 25 * RTT_MBIT, 200 * RTT_MBIT, 10000, 0);
+	for (i = 0; i < 4; i++)
+		rtt_load(s, site + 1 + i, i);
+	rtt_measure(s, 50 * RTT_MS, 500 * RTT_MS);
+	rtt_expect(s, site + 1, 4);
+	rtt_end(s);
+
+	s = rtt_init(test, 0, RTT_GBIT);
+	for (i = 1; i <= 20; i++) {
+		rtt_add(s, 0, 25 * RTT_MBIT, (i % 2 ? 55 : 1000) * RTT_MBIT,
+			10000, 0);
+		for (j = 0; j < 6; j++)
+			rtt_load(s, i, (i + j) % RTT_QUEUES)->len = 64 * RTT_KB;
+	}
+	rtt_measure(s, 200 * RTT_MS, 10000 * RTT_MS);
+	for (i = 1; i <= 20; i++)
+		rtt_expect(s, i, 50);
+	rtt_end(s);
+}
+
+/* Members that cannot send leave all of the rate to others */
+static void rtt_test_paused(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+		rtt_load_all(s, i + 1);
+	}
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->flow[i].paused = RTT_NEVER;
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect(s, 2, 1000);
+	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_end(s);
+}
+
 /* A queue that has a slot to come does not ask for others before */
 static void rtt_test_calls(struct kunit *test)
 {
@@ -980,6 +1122,10 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_overdrawn),
 	KUNIT_CASE(rtt_test_leaf_prio),
 	KUNIT_CASE(rtt_test_pause),
+	KUNIT_CASE(rtt_test_assured),
+	KUNIT_CASE(rtt_test_one_queue),
+	KUNIT_CASE(rtt_test_ceil_round),
+	KUNIT_CASE(rtt_test_paused),
 	KUNIT_CASE(rtt_test_calls),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),
