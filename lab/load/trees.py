@@ -472,6 +472,8 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
     hop.clear()
     tc(f"qdisc del dev {NAME} root", check=False)
     tc("-batch -", "\n".join(tree_lines(tree, contender, hop.queues)))
+    # Packets that wait: those of 70 us, or what fits into the guest
+    depth = max(64, min(int(tree.ceil / 8 * 70e-6 / FRAME), 8192 // len(tree.flows)))
     for flow in tree.flows:
         more = {"on": flow.on / 1e9, "off": flow.off / 1e9} if flow.off else {}
         if flow.gap:
@@ -483,7 +485,7 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
         hop.stream(flow.queue, size=flow.length,
                    priority=priority(contender, flow.queue, flow.leaf), start=flow.begin / 1e9,
                    stop=flow.stop / 1e9 if flow.stop < tree.end else None,
-                   depth=16 if flow.gap else 64, **more)
+                   depth=16 if flow.gap else depth, **more)
     hop.meter(tree.ceil, from_s=tree.start / 1e9)
     got = hop.run(tree.end / 1e9)
     bps = [0.0] * len(tree.classes)
