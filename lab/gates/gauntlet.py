@@ -5,7 +5,7 @@ kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak and failslab; kcsan has KCSAN,
 Both are x86_64 in QEMU, but what is one thing after the other is done by kasan as User-Mode
 Linux with one CPU: that takes a tenth of the time. Each does
 
-    KUnit       both suites
+    KUnit       all suites
     tdc         the base's suites for what the series change, theirs, and the lab's
     torture     operations of lab torture, in seeds of PART
     crowd       four CPUs send through a group while its options change many times,
@@ -18,7 +18,7 @@ nor under a lock. Other races are in code that the series leaves alone; their pa
 functions go to gauntlet.json, beside whether the unpatched kernel showed the same in
 a crowd of its own (gauntlet-base.json, which --base measures).
 
-All of it takes about an hour. A job that ran with the usual --ops and --rounds replaces its
+All of it takes about an hour and a half. A job that ran with the usual --ops and --rounds replaces its
 row in gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
@@ -292,7 +292,7 @@ class Job:
 
 
 def kunit(job: Job, _: Any) -> None:
-    """Both suites of the series."""
+    """All suites of the series."""
     job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), job.sparse,
                                         timeout=1800, **job.machine)
     job.look(guest)

@@ -14,7 +14,7 @@ from guest.boot import Guest, boot, decoded, splats
 from tree.common import BUILD, Die, command_line, result_file, run, say
 from tree.kernel import image
 
-SUITES = "qdisc_shared and rate_group"
+SUITES = "qdisc_shared, rate_group and rate_tree"
 TOOL = BUILD / "linux/tools/testing/kunit/kunit.py"
 
 
