@@ -18,8 +18,8 @@ nor under a lock. Other races are in code that the series leaves alone; their pa
 functions go to gauntlet.json, beside whether the unpatched kernel showed the same in
 a crowd of its own (gauntlet-base.json, which --base measures).
 
-All of it takes about an hour and a half. A job that ran with the usual --ops and --rounds replaces its
-row in gauntlet.json, so it can be run in parts; the table is of all rows, and
+All of it takes about an hour and a half. A job that ran with the usual --ops and --rounds
+replaces its row in gauntlet.json, so it can be run in parts; the table is of all rows, and
 says of which state of the sources each is.
 """
 
