@@ -355,19 +355,21 @@ def sparse_site() -> Tree:
     return tree
 
 
-def at_random(seed: int) -> Tree:
+def at_random(seed: int, ceil: float = 10 * GBIT) -> Tree:
     """Five sites, up to 30 customers each, whatever the dice say."""
     dice = random.Random(seed)
-    tree = Tree(10 * GBIT, bound=2)
+    tree = Tree(ceil, end=SECOND if ceil > GBIT else 20 * SECOND, bound=2)
+    mbit = ceil / 10000
     for _ in range(5):
-        site = tree.add(0, dice.choice((0.5, 1, 1.5)) * GBIT, dice.choice((2, 3, 10)) * GBIT,
+        site = tree.add(0, dice.choice((0.5, 1, 1.5)) * 1000 * mbit,
+                        dice.choice((2, 3, 10)) * 1000 * mbit,
                         dice.choice((2000, 10000, 50000)))
         for _ in range(dice.randrange(2, 30)):
-            leaf = tree.add(site, dice.choice((5, 20)) * MBIT,
-                            dice.choice((100, 500, 2000)) * MBIT,
+            leaf = tree.add(site, dice.choice((5, 20)) * mbit,
+                            dice.choice((100, 500, 2000)) * mbit,
                             dice.choice((1514, 4000, 20000)), dice.choice((0, 1)))
             where = dice.sample(range(8), dice.randrange(1, 9))
-            tree.load(leaf, where, bps=dice.choice((0, 0, 1)) * dice.uniform(1, 40) * MBIT)
+            tree.load(leaf, where, bps=dice.choice((0, 0, 1)) * dice.uniform(1, 40) * mbit)
     return tree
 
 
@@ -402,6 +404,8 @@ TREES: dict[str, Callable[[], Tree]] = {
     "20 Mbit": slow,
     "100 Gbit, 64 queues": fast,
     **{f"at random, {seed}": lambda seed=seed: at_random(seed) for seed in range(1, 9)},
+    **{f"at random, {seed}, 100 Mbit": lambda seed=seed: at_random(seed, 100 * MBIT)
+       for seed in range(1, 4)},
     "on and off every ms": lambda: on_off(MS),
     "on and off every 20 ms": lambda: on_off(20 * MS),
     "a class starts on one queue: first 5 ms": lambda: starts([0]),

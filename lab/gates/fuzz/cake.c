@@ -2,7 +2,9 @@
 /*
  * The qdiscs of the series as the rate group sees them: who asks what, in which
  * order. Functions that have a namesake in net/sched/sch_cake.c or sch_tbf.c do
- * what that does, without flows and AQM.
+ * what that does, without flows and AQM, and without what comes of them: ranks,
+ * weights of tins, and light flows that are not part of a member's share. Those
+ * are for the loads of make demo.
  */
 #include "sim.h"
 
