@@ -857,8 +857,8 @@ static void rtt_test_one_queue(struct kunit *test)
 	rtt_end(s);
 }
 
-/* Where the slots of siblings take longer than half a ms, or packets are long, a
- * class still has what its ceil allows
+/* Where the slots of siblings take longer than half a ms, or packets are long,
+ * a class still has what its ceil allows
  */
 static void rtt_test_ceil_round(struct kunit *test)
 {
