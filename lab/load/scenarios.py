@@ -972,7 +972,7 @@ SCENARIOS = {
     "recounted": (recounted, {}),
     "rehosted": (rehosted, {}),
     "one by one": (one_by_one, {"ends": False}),
-    "one by one, after bulk": (one_by_one, {"ends": True}),
+    "one by one after bulk": (one_by_one, {"ends": True}),
     **{f"waits {rate / 1e6:g} {queues}": (
         waits, {"rate": rate, "queues": queues, "each": each})
        for rate, queues, each in ((1e6, 8, 1), (10e6, 8, 1), (100e6, 8, 4), (100e6, 64, 1))},
