@@ -43,6 +43,8 @@ struct rate_tree_speed {
  * @rate_ns: @rate as time
  * @ceil_ns: @ceil as time
  * @most: longest slot, bytes
+ * @sum: of the rates of its children that want slots, bytes/s; wraps around
+ * @members: of it, and of those below it, that want slots
  * @bytes: that were sent, as of the last looks at the tree
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
@@ -74,6 +76,8 @@ struct rate_tree_class {
 	struct rate_tree_speed	ceil_ns;
 	u32			most;
 
+	u64			sum;
+	u32			members;
 	u64			bytes;
 	u64			rate_until;
 	u64			ceil_until;
@@ -100,8 +104,7 @@ struct rate_tree_class {
  * @lock: taken once per slot, within that of a queue
  * @tail: end of the last slot that was granted, ns
  * @last: the member that was granted it; NULL if that has become idle
- * @waiting: how many members want a slot
- * @longest: packet of a member that was granted a slot so far, bytes
+ * @longest: packet of members that were granted slots of late, bytes
  * @changes: of classes, counted; a queue that sees a new one forgets what it
  *	expects
  * @blocked: classes above their ceil, by @ceil_until
@@ -111,7 +114,6 @@ struct rate_tree {
 	spinlock_t		lock;	/* of classes, and slots of members */
 	u64			tail;
 	struct rate_tree_member	*last;
-	u32			waiting;
 	u32			longest;
 	u32			changes;
 	struct rb_root_cached	blocked;

@@ -41,10 +41,12 @@
  * if it is the same, or a child is below its rate. A class that did not use its
  * rate for some time can catch up on RATE_TREE_HORIZON of it, or on as much as
  * the child that is furthest behind. Where rates add up to more than there is,
- * each gets less in proportion: that is so if a child lags by more than a round
- * and two RATE_TREE_HORIZON. A class may be ahead of its ceil by half a
- * RATE_TREE_HORIZON or, where a round lasts longer, by a round, up to one slot
- * of RATE_TREE_SLOT_MAX.
+ * each gets less in proportion: that is so if a child lags by more than two
+ * RATE_TREE_HORIZON and a round. A round is the time of one slot for each
+ * member that waits, at the rate of the root, and of one for each below the
+ * parent, at its rate or, if they add up to more, at those of its children. A
+ * class may be ahead of its ceil by half a RATE_TREE_HORIZON, two packets, or a
+ * round of up to RATE_TREE_SLOT_MAX, whichever is longest.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -169,9 +171,13 @@ static void rate_tree_detach(struct rate_tree_class *c)
 {
 	struct rate_tree_class *p = c->parent;
 
+	if (c->state == RATE_TREE_IDLE)
+		return;
+
+	p->sum -= c->rate;
 	if (c->state == RATE_TREE_BLOCKED) {
 		rb_erase_cached(&c->rate_node, &c->tree->blocked);
-	} else if (c->state == RATE_TREE_READY) {
+	} else {
 		rb_erase_cached(&c->rate_node, &p->by_rate);
 		rb_erase_cached(&c->over_node, &p->by_over[c->at_prio]);
 		if (!rb_first_cached(&p->by_over[c->at_prio]))
@@ -180,14 +186,28 @@ static void rate_tree_detach(struct rate_tree_class *c)
 	c->state = RATE_TREE_IDLE;
 }
 
-/* How long a round may last if those below a class have its rate */
+/* How long a slot is if there are packets for it */
+static u32 rate_tree_most(const struct rate_tree *t)
+{
+	u32 members = max(t->root.members, 1U);
+
+	return min(t->root.most / members, RATE_TREE_SLOT_MAX);
+}
+
+/* How long a child of a class may wait for its next slot although all children
+ * have their rates
+ */
 static u64 rate_tree_round(const struct rate_tree_class *p)
 {
 	const struct rate_tree *t = p->tree;
-	u64 bytes;
+	u64 slot = max(rate_tree_most(t), t->longest), ns;
 
-	bytes = max_t(u64, t->root.most, (u64)t->waiting * t->longest);
-	return min(to_ns(&p->rate_ns, min(bytes, BIT(28))), NSEC_PER_SEC);
+	ns = div64_u64(min(p->members * slot, BIT(28)) * NSEC_PER_SEC,
+		       max(p->rate, p->sum));
+	if (p->parent)
+		ns += to_ns(&t->root.ceil_ns,
+			    min(t->root.members * slot, BIT(28)));
+	return min(ns, NSEC_PER_SEC);
 }
 
 /* Put a class where it belongs at a time. A @fresh one, that could have had no
@@ -204,6 +224,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	if (!rate_tree_wants(c))
 		return;
 
+	p->sum += c->rate;
 	if (after(c->ceil_until, at)) {
 		c->state = RATE_TREE_BLOCKED;
 		rb_add_cached(&c->rate_node, &c->tree->blocked, by_ceil);
@@ -325,6 +346,13 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	}
 }
 
+/* More, or fewer, members of a class wait */
+static void rate_tree_count(struct rate_tree_class *c, int more)
+{
+	for (; c; c = c->parent)
+		c->members += more;
+}
+
 /* Does a slot go on with the last one of a member, or is there no room for one
  * more? Not for long, or it is never lost.
  */
@@ -384,7 +412,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		return false;
 
 	start = later(t->tail, now - rate_tree_lateness(ns));
-	most = min(c->most / t->waiting, RATE_TREE_SLOT_MAX);
+	most = rate_tree_most(t);
 	while (c->prios) {
 		c->own = rate_tree_own(c, at);
 		if (c->own)
@@ -400,25 +428,25 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	wanted -= min(wanted, m->booked);
 	/* Whole packets, or members are ahead and behind by one each */
 	longest = READ_ONCE(m->longest);
-	t->longest = max(t->longest, longest);
+	t->longest = max(t->longest - t->longest / 256, longest);
 	most = max(rounddown(most, longest), longest) + READ_ONCE(m->owed);
 	most = min(most, wanted);
 	/* A member that has many slots asks again when it has used one */
 	if (m->slots == RATE_TREE_SLOTS && !rate_tree_extends(m, start))
 		most = 0;
 	list_del(&m->waiting);
-	if (most && wanted > most) {
+	if (most && wanted > most)
 		list_add_tail(&m->waiting, &c->waiting);
-	} else {
+	else
 		WRITE_ONCE(m->waits, false);
-		t->waiting--;
-	}
 
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
 			rate_tree_account(n, start, at, most);
 		rate_tree_attach(n, at, false);
 	}
+	if (!m->waits)
+		rate_tree_count(c, -1);
 	if (most) {
 		t->tail = start + to_ns_exact(ns, most);
 		t->last = m;
@@ -440,7 +468,7 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 		t->tail = later(t->tail, now);
 	if (!m->slots && m->left <= 0)
 		m->since = now;
-	t->waiting++;
+	rate_tree_count(m->class, 1);
 	WRITE_ONCE(m->waits, true);
 	list_add_tail(&m->waiting, &m->class->waiting);
 	rate_tree_settle(m->class, later(t->tail, now));
@@ -453,7 +481,7 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 
 	if (m->waits) {
 		WRITE_ONCE(m->waits, false);
-		t->waiting--;
+		rate_tree_count(m->class, -1);
 		list_del(&m->waiting);
 		rate_tree_settle(m->class, later(t->tail, now));
 	}
@@ -591,12 +619,9 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	q->booked = !list_empty(&q->granted);
 	/* Who is in the last slot sees to it that another one follows */
 	due = t->tail - ahead;
-	if (!q->booked && t->waiting && t->last && t->last->queue == q &&
-	    after(due, now)) {
-		due = later(due, now + q->slack + 1);
-		if (after(q->ask, due))
-			q->ask = due;
-	}
+	if (!q->booked && t->root.members && t->last && t->last->queue == q &&
+	    after(due, now) && after(q->ask, due + q->slack))
+		q->ask = due + q->slack;
 	spin_unlock(&t->lock);
 
 	/* The others ask again soon, the later the longer they have waited */
@@ -773,7 +798,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	/* It will not ask for the slot that follows its own */
 	if (t->last == m) {
 		t->last = NULL;
-		if (t->waiting)
+		if (t->root.members)
 			rate_tree_grant(t, now);
 	}
 	spin_unlock(&t->lock);
@@ -826,10 +851,11 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 	}
 
 	m->backlogged = true;
-	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
-	WRITE_ONCE(m->wanted, wanted);
 	if (m->paused)
 		return;
+
+	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
+	WRITE_ONCE(m->wanted, wanted);
 	if (wanted > READ_ONCE(m->booked) && !READ_ONCE(m->waits)) {
 		spin_lock(&t->lock);
 		if (!m->slots && m->left <= 0)

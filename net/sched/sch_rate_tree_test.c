@@ -134,6 +134,7 @@ static struct rtt_flow *rtt_load(struct rtt *s, u32 class, u32 queue)
 	f->queue = queue;
 	f->len = RTT_MTU;
 	f->stop = RTT_NEVER;
+	f->arrive = s->now;
 	f->joined = true;
 	rate_tree_join(&s->queue[queue].q, &f->m, rtt_class(s, class));
 	return f;
@@ -318,7 +319,7 @@ static void rtt_end(struct rtt *s)
 			rate_tree_leave(&f->m, s->start + s->now);
 	local_bh_enable();
 
-	KUNIT_EXPECT_EQ(s->test, s->tree.waiting, 0);
+	KUNIT_EXPECT_EQ(s->test, s->tree.root.members, 0);
 	KUNIT_EXPECT_TRUE(s->test, RB_EMPTY_ROOT(&s->tree.blocked.rb_root));
 	for (i = 0; i < s->classes; i++) {
 		struct rate_tree_class *c = rtt_class(s, i);
@@ -839,6 +840,73 @@ static void rtt_test_assured(struct kunit *test)
 	rtt_end(s);
 }
 
+/* What children miss, while there is not enough or their parent has a low rate,
+ * is no claim later on to more than a round: others get what is left
+ */
+static void rtt_test_claims(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	u32 i, site;
+
+	rtt_add(s, 0, 998 * RTT_MBIT, RTT_GBIT, 60000, 0);
+	site = rtt_add(s, 0, RTT_KB, RTT_GBIT, 60000, 0);
+	rtt_add(s, site, 500 * RTT_MBIT, RTT_GBIT, 60000, 1);
+	rtt_add(s, site, 400 * RTT_MBIT, RTT_GBIT, 60000, 1);
+	rtt_add(s, site, RTT_KB, RTT_GBIT, 60000, 0);
+	rtt_load(s, 1, 0)->stop = 500 * RTT_MS;
+	rtt_load(s, 3, 1);
+	rtt_run(s, 500 * RTT_MS);
+	rtt_load(s, 4, 2);
+	rtt_load(s, 5, 3)->gap = 242240; /* 50 Mbit */
+	for (i = 0; i < 4; i++)
+		s->queue[i].wake = s->now;
+	rtt_measure(s, 50 * RTT_MS, 100 * RTT_MS);
+	rtt_expect(s, 5, 50);
+	rtt_end(s);
+
+	/* A packet was long, long ago */
+	s = rtt_init(test, 0, 100 * RTT_MBIT);
+	rtt_add(s, 0, 95 * RTT_MBIT, 100 * RTT_MBIT, 60000, 0);
+	site = rtt_add(s, 0, 20 * RTT_MBIT, 100 * RTT_MBIT, 60000, 0);
+	rtt_add(s, site, 12 * RTT_MBIT, 100 * RTT_MBIT, 60000, 1);
+	rtt_add(s, site, 8 * RTT_MBIT, 100 * RTT_MBIT, 60000, 1);
+	rtt_add(s, site, RTT_KB, 100 * RTT_MBIT, 60000, 0);
+	rtt_load(s, 1, 0)->stop = 2000 * RTT_MS;
+	rtt_load(s, 1, 1)->len = 64 * RTT_KB;
+	s->flow[1].stop = 100 * RTT_MS;
+	for (i = 2; i < 8; i++) {
+		rtt_load(s, 3, i);
+		rtt_load(s, 4, i);
+	}
+	rtt_run(s, 2000 * RTT_MS);
+	rtt_load(s, 5, 1)->gap = 1211200; /* 10 Mbit */
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].wake = s->now;
+	rtt_measure(s, 5 * RTT_MS, 10 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 5) * 100, s->bytes * 9);
+	rtt_end(s);
+
+	/* Many wait elsewhere in the tree */
+	s = rtt_init(test, 0, RTT_GBIT);
+	for (i = 1; i <= 15; i++) {
+		rtt_add(s, 0, 100 * RTT_MBIT, RTT_GBIT, 10000, 0);
+		rtt_load_all(s, i);
+	}
+	site = rtt_add(s, 0, 20 * RTT_MBIT, 100 * RTT_MBIT, 60000, 0);
+	rtt_add(s, site, 20 * RTT_MBIT, 100 * RTT_MBIT, 10000, 1);
+	rtt_add(s, site, RTT_KB, 100 * RTT_MBIT, 10000, 0);
+	rtt_load(s, site + 1, 0);
+	for (i = 0; i < 7 * RTT_QUEUES; i++)
+		s->flow[i].stop = 800 * RTT_MS;
+	rtt_run(s, 800 * RTT_MS);
+	rtt_load(s, site + 2, 1)->gap = 1211200; /* 10 Mbit */
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].wake = s->now;
+	rtt_measure(s, 12 * RTT_MS, 6 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, site + 2) * 1000, s->bytes * 9);
+	rtt_end(s);
+}
+
 /* A class on one queue can have most of a high rate */
 static void rtt_test_one_queue(struct kunit *test)
 {
@@ -891,11 +959,13 @@ static void rtt_test_ceil_round(struct kunit *test)
 	rtt_end(s);
 }
 
-/* Members that cannot send leave all of the rate to others */
+/* Members that cannot send leave all of the rate to others, or nearly so where
+ * one packet each takes long, also when their backlogs grow
+ */
 static void rtt_test_paused(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
-	int i;
+	int i, j;
 
 	for (i = 0; i < 2; i++) {
 		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
@@ -907,6 +977,22 @@ static void rtt_test_paused(struct kunit *test)
 	rtt_expect(s, 2, 1000);
 	rtt_expect_rate(s, 50, 20 * RTT_KB);
 	rtt_end(s);
+
+	for (j = 0; j < 2; j++) {
+		s = rtt_init(test, 0, RTT_GBIT);
+		for (i = 1; i <= 3; i++)
+			rtt_add(s, 0, RTT_GBIT / 3, RTT_GBIT, 10000, 0);
+		rtt_load_all(s, 1);
+		rtt_load_all(s, 2);
+		for (i = 0; i < 2 * RTT_QUEUES; i++) {
+			s->flow[i].paused = RTT_NEVER;
+			s->flow[i].gap = j * 200 * NSEC_PER_USEC;
+		}
+		rtt_load(s, 3, 0);
+		rtt_measure(s, 50 * RTT_MS, 1000 * RTT_MS);
+		KUNIT_EXPECT_GE(test, s->bytes * 1000, RTT_GBIT * 975);
+		rtt_end(s);
+	}
 }
 
 /* A queue that has a slot to come does not ask for others before */
@@ -923,6 +1009,19 @@ static void rtt_test_calls(struct kunit *test)
 	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
 	KUNIT_EXPECT_LE(test, s->calls * 10 * RTT_MTU, s->bytes * 8);
 	rtt_expect_rate(s, 50, 20 * RTT_KB);
+	rtt_end(s);
+
+	/* One that has the last slot asks when another one can be granted */
+	s = rtt_init(test, 0, RTT_GBIT);
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].late = 0;
+	for (i = 1; i <= 4; i++) {
+		rtt_add(s, 0, RTT_GBIT / 4, RTT_GBIT, 10000, 0);
+		for (j = 0; j < RTT_QUEUES; j++)
+			rtt_load(s, i, j)->len = 64 * RTT_KB;
+	}
+	rtt_measure(s, 50 * RTT_MS, 100 * RTT_MS);
+	KUNIT_EXPECT_LE(test, s->calls * 4 * RTT_KB, s->bytes);
 	rtt_end(s);
 }
 
@@ -953,7 +1052,7 @@ static void rtt_test_drops(struct kunit *test)
 			rate_tree_leave(m, s->now);
 		local_bh_enable();
 		KUNIT_EXPECT_FALSE(test, m->waits);
-		KUNIT_EXPECT_EQ(test, s->tree.waiting, 0);
+		KUNIT_EXPECT_EQ(test, s->tree.root.members, 0);
 		s->now += RTT_MS;
 	}
 	rtt_end(s);
@@ -1123,6 +1222,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_leaf_prio),
 	KUNIT_CASE(rtt_test_pause),
 	KUNIT_CASE(rtt_test_assured),
+	KUNIT_CASE(rtt_test_claims),
 	KUNIT_CASE(rtt_test_one_queue),
 	KUNIT_CASE(rtt_test_ceil_round),
 	KUNIT_CASE(rtt_test_paused),

@@ -223,11 +223,21 @@ static void check_state(struct rate_tree_class *c, u32 i)
 	}
 }
 
+/* Is it a class, or below it? */
+static bool is_below(const struct rate_tree_class *c,
+		     const struct rate_tree_class *other)
+{
+	while (c && c != other)
+		c = c->parent;
+	return c;
+}
+
 static void check_classes(void)
 {
 	struct rate_tree_member *m;
 	struct rate_tree_class *c;
-	u32 i, waiting = 0;
+	u32 members[CLASSES] = {}, i, j;
+	u64 sum;
 
 	check_order(&tree.blocked, struct rate_tree_class, rate_node,
 		    ceil_until);
@@ -238,13 +248,23 @@ static void check_classes(void)
 		list_for_each_entry(m, &c->waiting, waiting) {
 			must(m->waits && m->class == c,
 			     "a stranger waits in class", i);
-			waiting++;
+			for (j = 0; j < nclasses; j++)
+				members[j] += is_below(c, classes[j].c);
 		}
 		if (c->parent)
 			check_state(c, i);
 	}
-	must(waiting == tree.waiting, "wrong number of waiting members:",
-	     tree.waiting);
+	for (i = 0; i < nclasses; i++) {
+		c = classes[i].c;
+		sum = 0;
+		for (j = 0; j < nclasses; j++)
+			if (classes[j].c->parent == c &&
+			    classes[j].c->state != RATE_TREE_IDLE)
+				sum += classes[j].c->rate;
+		must(c->sum == sum, "wrong sum of its children's rates: class", i);
+		must(c->members == members[i],
+		     "wrong number of waiting members: class", i);
+	}
 }
 
 /* A member is in the lists that it says it is in */
@@ -751,8 +771,8 @@ static void take_down(void)
 		for (j = 0; j < nclasses; j++)
 			leave(i, j);
 	check();
-	must(!tree.waiting && !wants(&tree.root) && !tree.blocked.first,
-	     "all have left, and some wait:", tree.waiting);
+	must(!tree.root.members && !wants(&tree.root) && !tree.blocked.first,
+	     "all have left, and some wait:", tree.root.members);
 	for (j = 0; j < nclasses; j++)
 		must(classes[j].c->bytes == classes[j].charged,
 		     "has not sent what it says: class", j);
