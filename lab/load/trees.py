@@ -308,6 +308,18 @@ def starts(queues: Sequence[int], rate: float = 10 * GBIT) -> Tree:
     return tree
 
 
+def relieved() -> Tree:
+    """A site without a rate, for whose classes there was too little: soon after there is enough,
+    one of priority 0 has its part."""
+    tree = Tree(GBIT, start=550 * MS, end=650 * MS)
+    tree.load(tree.add(0, 998 * MBIT), [0], stop=500 * MS)
+    site = tree.add(0, 8000)
+    tree.load(tree.add(site, 500 * MBIT, prio=1), [1])
+    tree.load(tree.add(site, 400 * MBIT, prio=1), [2], begin=500 * MS)
+    tree.load(tree.add(site, 8000, prio=0), [3], bps=50 * MBIT, begin=500 * MS)
+    return tree
+
+
 def slow() -> Tree:
     """20 Mbit."""
     tree = Tree(20 * MBIT, end=5 * SECOND)
@@ -400,6 +412,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "25 classes on 8 queues, 100 Mbit": long_rounds,
     "priority 0 on one queue, 100 Gbit": one_queue,
     "a ceil of 40 Mbit in a site of 200": low_ceil,
+    "a site without a rate, after others stop": relieved,
     "five levels, 216 leaves, 16 queues": deep,
     "20 Mbit": slow,
     "100 Gbit, 64 queues": fast,
