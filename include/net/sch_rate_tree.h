@@ -103,6 +103,7 @@ struct rate_tree_class {
  * struct rate_tree - what the queues of a device share
  * @lock: taken once per slot, within that of a queue
  * @tail: end of the last slot that was granted, ns
+ * @moved: by how much changes of the rate of @root have moved @tail back, ns
  * @last: the member that was granted it; NULL if that has become idle
  * @longest: packet of members that were granted slots of late, bytes
  * @changes: of classes, counted; a queue that sees a new one forgets what it
@@ -113,6 +114,7 @@ struct rate_tree_class {
 struct rate_tree {
 	spinlock_t		lock;	/* of classes, and slots of members */
 	u64			tail;
+	u64			moved;
 	struct rate_tree_member	*last;
 	u32			longest;
 	u32			changes;

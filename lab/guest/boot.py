@@ -38,7 +38,6 @@ SPLAT = re.compile(
 
 DECODER = BUILD / "linux/scripts/decode_stacktrace.sh"
 TRACE = 60  # lines of a log that are shown of a splat
-START = 600  # s of host time in which an emulated kernel has to begin with its command
 
 # What a kernel, as a program of the host, finds in its environment.
 HOST_ENV = {"HOME": "/root", "PATH": os.environ["PATH"]}
@@ -62,7 +61,8 @@ class Job:
 
     name: a folder in build/guest that holds everything it read and wrote. command: for
     the shell. env: of the command. files: copied into that folder first. virtual: use
-    deterministic virtual time, which UML has. timeout: s of host time. on_line: called
+    deterministic virtual time, which UML has. timeout: s of host time; start: those in which
+    an emulated kernel has to begin with the command. on_line: called
     with each line that the guest adds to the file /run/job/progress; not the console,
     whose interrupts come when the host has time for them and would blur virtual time.
     cpus: for a kernel that can have more than
@@ -76,6 +76,7 @@ class Job:
     virtual: bool = False
     mem: str = "1G"
     timeout: float = 600
+    start: float = 600
     on_line: Callable[[str], None] | None = None
     cpus: int = 1
     params: Sequence[str] = ()
@@ -282,10 +283,10 @@ def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
 
     def kill_unstarted():
         if unstarted(kernel, job):
-            kill(START)
+            kill(job.start)
 
     timers = (threading.Timer(job.timeout, kill, (job.timeout,)),
-              threading.Timer(START, kill_unstarted))
+              threading.Timer(job.start, kill_unstarted))
     for timer in timers:
         timer.start()
     follower = threading.Thread(target=follow, args=(job, proc))

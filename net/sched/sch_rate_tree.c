@@ -154,6 +154,14 @@ static u64 rate_tree_ahead(const struct rate_tree_speed *root)
 	return max(RATE_TREE_AHEAD, to_ns(root, 2 * ETH_FRAME_LEN));
 }
 
+/* The time of the tail as classes count it: it does not jump when the tail is
+ * moved because the rate of the root has changed.
+ */
+static u64 rate_tree_clock(const struct rate_tree *t, u64 now)
+{
+	return later(t->tail, now) + t->moved;
+}
+
 static bool rate_tree_wants(const struct rate_tree_class *c)
 {
 	return c->prios || !list_empty(&c->waiting);
@@ -400,7 +408,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 {
 	struct rate_tree_speed *ns = &t->root.ceil_ns;
 	struct rate_tree_class *c = &t->root, *n;
-	u64 at = later(t->tail, now), start;
+	u64 at = rate_tree_clock(t, now), start;
 	struct rate_tree_member *m;
 	u32 wanted, longest, most;
 
@@ -442,7 +450,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
-			rate_tree_account(n, start, at, most);
+			rate_tree_account(n, start + t->moved, at, most);
 		rate_tree_attach(n, at, false);
 	}
 	if (!m->waits)
@@ -471,7 +479,7 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	rate_tree_count(m->class, 1);
 	WRITE_ONCE(m->waits, true);
 	list_add_tail(&m->waiting, &m->class->waiting);
-	rate_tree_settle(m->class, later(t->tail, now));
+	rate_tree_settle(m->class, rate_tree_clock(t, now));
 }
 
 /* Out of the lists of those that wait for a slot, or have one */
@@ -483,7 +491,7 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 		WRITE_ONCE(m->waits, false);
 		rate_tree_count(m->class, -1);
 		list_del(&m->waiting);
-		rate_tree_settle(m->class, later(t->tail, now));
+		rate_tree_settle(m->class, rate_tree_clock(t, now));
 	}
 	if (m->slots)
 		list_del(&m->granted);
@@ -745,7 +753,7 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 		if (c->ceil >= c->parent->ceil)
 			continue;
 		fresh = c->state != RATE_TREE_READY;
-		at = later(t->tail, now);
+		at = rate_tree_clock(t, now);
 		rate_tree_detach(c);
 		c->ceil_until -= to_ns(&c->ceil_ns, bytes);
 		rate_tree_attach(c, at, fresh);
@@ -757,7 +765,7 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree *t = m->queue->tree;
-	u64 at = later(t->tail, now);
+	u64 at = rate_tree_clock(t, now);
 	struct rate_tree_class *c;
 	bool fresh;
 
@@ -767,7 +775,7 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 		rate_tree_account(c, at, at, bytes);
 		rate_tree_attach(c, at, fresh);
 	}
-	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
+	t->tail = later(t->tail, now) + to_ns_exact(&t->root.ceil_ns, bytes);
 }
 
 /* A member has nothing to send */
@@ -889,7 +897,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 					      RATE_TREE_ROUND);
 	bool was, known = c->quantum;
 	struct rate_tree *t = c->tree;
-	u64 at, booked = 0;
+	u64 at, tail, booked = 0;
 
 	if (rate == c->rate && ceil == c->ceil && quantum == c->quantum &&
 	    prio == c->prio)
@@ -900,10 +908,11 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	/* Nothing is booked at the rate of a new root */
 	if (!c->parent && !known)
 		t->tail = now;
-	at = later(t->tail, now);
+	at = rate_tree_clock(t, now);
+	tail = later(t->tail, now);
 	rate_tree_detach(c);
 	if (!c->parent && c->ceil && c->ceil != ceil)
-		booked = min(to_bytes(c->ceil, at - now), BIT(28));
+		booked = min(to_bytes(c->ceil, tail - now), BIT(28));
 	if (rate != c->rate) {
 		rate_tree_speed(&c->rate_ns, rate);
 		if (c->parent)
@@ -915,9 +924,9 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	}
 	if (booked) {
 		/* What was granted takes longer or shorter now */
-		at = now + min(to_ns(&c->ceil_ns, booked),
-			       rate_tree_lateness(&c->ceil_ns));
-		t->tail = at;
+		t->tail = now + min(to_ns(&c->ceil_ns, booked),
+				    rate_tree_lateness(&c->ceil_ns));
+		t->moved += tail - t->tail;
 	}
 	/* What it had is no longer counted in the same unit */
 	if (quantum != c->quantum && c->parent)

@@ -1082,6 +1082,25 @@ static void rtt_test_rate(struct kunit *test)
 	rtt_measure(s, 200 * RTT_MS, 16000 * RTT_MS);
 	rtt_expect_rate(s, 16000, 20 * RTT_KB);
 	rtt_end(s);
+
+	/* Nor at its ceil or rate, which are counted from where slots end */
+	s = rtt_init(test, 0, RTT_MBIT / 100);
+	rtt_add(s, 0, RTT_MBIT / 200, 10 * RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, RTT_MBIT / 200, 10 * RTT_GBIT, 10000, 0);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	rtt_run(s, 20000 * RTT_MS);
+	rate_tree_set(&s->class[1], 50 * RTT_MBIT, 100 * RTT_MBIT, 10000, 0,
+		      s->now);
+	rate_tree_set(&s->class[2], 900 * RTT_MBIT, RTT_GBIT, 10000, 0,
+		      s->now);
+	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	s->queue[0].wake = s->now;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, 10 * RTT_MS, 100 * RTT_MS);
+	rtt_expect(s, 1, 75);
+	rtt_expect(s, 2, 925);
+	rtt_end(s);
 }
 
 /* Where turns take long, and all members but one stop, it goes on at once */

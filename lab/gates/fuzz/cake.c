@@ -129,8 +129,9 @@ static bool cake_tin_waits(struct tin *b, u32 backlog, u64 now, u64 *when)
 	    rate_group_wait(&b->limit, now, backlog, 0, when))
 		return true;
 
-	return rate_group_wait(&b->turn, now, backlog,
-			       b->limit.left ?: backlog, when);
+	/* Later ranks may go next: all thresholds fit into the rate */
+	return rate_group_wait(&b->turn, now, 0, b->limit.left ?: backlog,
+			       when);
 }
 
 int cake_turn(struct member *m, u64 now, u64 *when)

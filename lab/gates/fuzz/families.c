@@ -228,7 +228,7 @@ static void make_any(struct scenario *s)
 
 		any_member(s, m, load, kinds);
 		if (skewed)
-			m->skew = rnd(5 * NSEC_PER_USEC);
+			m->skew = rnd(NSEC_PER_USEC);
 	}
 	if (one_in(5))
 		changes(s, from_to(1, 8));
@@ -618,7 +618,8 @@ void make_scenario(struct scenario *s, u64 seed, const char *family)
 	f->make(s);
 	if (f->checks & C_WEIGHTS && one_in(3))
 		for (i = 0; i < s->n; i++)
-			s->m[i].weight = f->checks & C_FAIR ?
+			/* Who passes turns may come late after each of them */
+			s->m[i].weight = f->checks & (C_FAIR | C_NO_LOSS) ?
 				from_to(RATE_GROUP_WEIGHT,
 					RATE_GROUP_WEIGHT * 4) :
 				magnitude(RATE_GROUP_WEIGHT / 256,
