@@ -45,6 +45,7 @@ struct rate_tree_speed {
  * @most: longest slot, bytes
  * @sum: of the rates of its children that want slots, bytes/s; wraps around
  * @members: of it, and of those below it, that want slots
+ * @longest: packet of those that were granted slots of late, bytes
  * @bytes: that were sent, as of the last looks at the tree
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
@@ -60,6 +61,7 @@ struct rate_tree_speed {
  * @state: whether it may have a slot, is above its ceil, or wants none
  * @own: the last slot went to one of @waiting, not to a child
  * @at_prio: the priority that it has now: of what waits below it, the first
+ * @node: in @classes of the tree
  * @rate_node: in @by_rate of the parent, or in @blocked of the tree
  * @over_node: in @by_over of the parent
  *
@@ -78,6 +80,7 @@ struct rate_tree_class {
 
 	u64			sum;
 	u32			members;
+	u32			longest;
 	u64			bytes;
 	u64			rate_until;
 	u64			ceil_until;
@@ -95,6 +98,7 @@ struct rate_tree_class {
 	}			state;
 	bool			own;
 	u8			at_prio;
+	struct list_head	node;
 	struct rb_node		rate_node;
 	struct rb_node		over_node;
 };
@@ -103,22 +107,20 @@ struct rate_tree_class {
  * struct rate_tree - what the queues of a device share
  * @lock: taken once per slot, within that of a queue
  * @tail: end of the last slot that was granted, ns
- * @moved: by how much changes of the rate of @root have moved @tail back, ns
  * @last: the member that was granted it; NULL if that has become idle
- * @longest: packet of members that were granted slots of late, bytes
  * @changes: of classes, counted; a queue that sees a new one forgets what it
  *	expects
  * @blocked: classes above their ceil, by @ceil_until
+ * @classes: all but the root; changes under RTNL
  * @root: its ceil is the rate of all
  */
 struct rate_tree {
 	spinlock_t		lock;	/* of classes, and slots of members */
 	u64			tail;
-	u64			moved;
 	struct rate_tree_member	*last;
-	u32			longest;
 	u32			changes;
 	struct rb_root_cached	blocked;
+	struct list_head	classes;
 	struct rate_tree_class	root;
 };
 

@@ -42,11 +42,11 @@
  * rate for some time can catch up on RATE_TREE_HORIZON of it, or on as much as
  * the child that is furthest behind. Where rates add up to more than there is,
  * each gets less in proportion: that is so if a child lags by more than two
- * RATE_TREE_HORIZON and a round. A round is the time of one slot for each
- * member that waits, at the rate of the root, and of one for each below the
- * parent, at its rate or, if they add up to more, at those of its children. A
- * class may be ahead of its ceil by half a RATE_TREE_HORIZON, two packets, or a
- * round of up to RATE_TREE_SLOT_MAX, whichever is longest.
+ * RATE_TREE_HORIZON and a round. A round is the sum, over the classes above it,
+ * of the time of one slot for each member that waits below them, at the rate of
+ * that class or, if they add up to more, at those of its children. A class may
+ * be ahead of its ceil by half a RATE_TREE_HORIZON, two packets, or a round of
+ * up to RATE_TREE_SLOT_MAX, whichever is longest.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -154,14 +154,6 @@ static u64 rate_tree_ahead(const struct rate_tree_speed *root)
 	return max(RATE_TREE_AHEAD, to_ns(root, 2 * ETH_FRAME_LEN));
 }
 
-/* The time of the tail as classes count it: it does not jump when the tail is
- * moved because the rate of the root has changed.
- */
-static u64 rate_tree_clock(const struct rate_tree *t, u64 now)
-{
-	return later(t->tail, now) + t->moved;
-}
-
 static bool rate_tree_wants(const struct rate_tree_class *c)
 {
 	return c->prios || !list_empty(&c->waiting);
@@ -202,19 +194,25 @@ static u32 rate_tree_most(const struct rate_tree *t)
 	return min(t->root.most / members, RATE_TREE_SLOT_MAX);
 }
 
-/* How long a child of a class may wait for its next slot although all children
- * have their rates
+/* How long a class may wait for its next slot although all classes have their
+ * rates
  */
-static u64 rate_tree_round(const struct rate_tree_class *p)
+static u64 rate_tree_round(const struct rate_tree_class *c)
 {
-	const struct rate_tree *t = p->tree;
-	u64 slot = max(rate_tree_most(t), t->longest), ns;
+	const struct rate_tree_class *p = c->parent;
+	const struct rate_tree *t = c->tree;
+	u64 slot, rate, ns = 0;
 
-	ns = div64_u64(min(p->members * slot, BIT(28)) * NSEC_PER_SEC,
-		       max(p->rate, p->sum));
-	if (p->parent)
-		ns += to_ns(&t->root.ceil_ns,
-			    min(t->root.members * slot, BIT(28)));
+	/* As if it were in the trees */
+	rate = p->sum + (c->state == RATE_TREE_IDLE ? c->rate : 0);
+	for (; p->parent; p = p->parent) {
+		rate = max3(rate, p->rate, p->sum);
+		slot = max(rate_tree_most(t), p->longest);
+		ns += div64_u64(min(p->members * slot, BIT(28)) * NSEC_PER_SEC,
+				rate);
+	}
+	slot = max(rate_tree_most(t), p->longest);
+	ns += to_ns(&p->ceil_ns, min(p->members * slot, BIT(28)));
 	return min(ns, NSEC_PER_SEC);
 }
 
@@ -300,13 +298,15 @@ static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
 /* Which child gets the next slot? */
 static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
 {
-	u64 lag = 2 * RATE_TREE_HORIZON + rate_tree_round(p);
 	struct rb_root_cached *first;
 	struct rate_tree_class *c;
+	u64 lag;
 
 	c = rate_node_class(rb_first_cached(&p->by_rate));
 	/* Less is no sign that rates add up to more than there is */
-	p->behind = later(p->behind, at - lag - c->rate_until);
+	lag = at - c->rate_until - 2 * RATE_TREE_HORIZON;
+	if (after(lag, p->behind))
+		p->behind = later(p->behind, lag - rate_tree_round(c));
 	if (rate_tree_assured(c, at))
 		return c;
 
@@ -345,7 +345,7 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	}
 	if (c->ceil < p->ceil) {
 		/* Its next slot may be a round away */
-		burst = min(rate_tree_round(p),
+		burst = min(rate_tree_round(c),
 			    to_ns(&c->ceil_ns, RATE_TREE_SLOT_MAX));
 		burst = max3(burst, RATE_TREE_HORIZON / 2,
 			     to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
@@ -408,7 +408,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 {
 	struct rate_tree_speed *ns = &t->root.ceil_ns;
 	struct rate_tree_class *c = &t->root, *n;
-	u64 at = rate_tree_clock(t, now), start;
+	u64 at = later(t->tail, now), start;
 	struct rate_tree_member *m;
 	u32 wanted, longest, most;
 
@@ -436,7 +436,6 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	wanted -= min(wanted, m->booked);
 	/* Whole packets, or members are ahead and behind by one each */
 	longest = READ_ONCE(m->longest);
-	t->longest = max(t->longest - t->longest / 256, longest);
 	most = max(rounddown(most, longest), longest) + READ_ONCE(m->owed);
 	most = min(most, wanted);
 	/* A member that has many slots asks again when it has used one */
@@ -448,9 +447,11 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	else
 		WRITE_ONCE(m->waits, false);
 
+	for (n = c; n; n = n->parent)
+		n->longest = max(n->longest - n->longest / 256, longest);
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
-			rate_tree_account(n, start + t->moved, at, most);
+			rate_tree_account(n, start, at, most);
 		rate_tree_attach(n, at, false);
 	}
 	if (!m->waits)
@@ -479,7 +480,7 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	rate_tree_count(m->class, 1);
 	WRITE_ONCE(m->waits, true);
 	list_add_tail(&m->waiting, &m->class->waiting);
-	rate_tree_settle(m->class, rate_tree_clock(t, now));
+	rate_tree_settle(m->class, later(t->tail, now));
 }
 
 /* Out of the lists of those that wait for a slot, or have one */
@@ -491,7 +492,7 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 		WRITE_ONCE(m->waits, false);
 		rate_tree_count(m->class, -1);
 		list_del(&m->waiting);
-		rate_tree_settle(m->class, rate_tree_clock(t, now));
+		rate_tree_settle(m->class, later(t->tail, now));
 	}
 	if (m->slots)
 		list_del(&m->granted);
@@ -753,7 +754,7 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 		if (c->ceil >= c->parent->ceil)
 			continue;
 		fresh = c->state != RATE_TREE_READY;
-		at = rate_tree_clock(t, now);
+		at = later(t->tail, now);
 		rate_tree_detach(c);
 		c->ceil_until -= to_ns(&c->ceil_ns, bytes);
 		rate_tree_attach(c, at, fresh);
@@ -765,7 +766,7 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree *t = m->queue->tree;
-	u64 at = rate_tree_clock(t, now);
+	u64 at = later(t->tail, now);
 	struct rate_tree_class *c;
 	bool fresh;
 
@@ -775,7 +776,7 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 		rate_tree_account(c, at, at, bytes);
 		rate_tree_attach(c, at, fresh);
 	}
-	t->tail = later(t->tail, now) + to_ns_exact(&t->root.ceil_ns, bytes);
+	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
 }
 
 /* A member has nothing to send */
@@ -877,6 +878,26 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
 
+static u64 sooner(u64 t, u64 from, u64 to)
+{
+	if (after(t, from))
+		return t - from + to;
+	return after(t, to) ? to : t;
+}
+
+/* Classes do not wait for what they had until @from, as the tail is earlier
+ * now. Their order in the trees is the same.
+ */
+static void rate_tree_sooner(struct rate_tree *t, u64 from)
+{
+	struct rate_tree_class *c;
+
+	list_for_each_entry(c, &t->classes, node) {
+		c->rate_until = sooner(c->rate_until, from, t->tail);
+		c->ceil_until = sooner(c->ceil_until, from, t->tail);
+	}
+}
+
 /**
  * rate_tree_set - configure a class
  * @c: the class
@@ -897,7 +918,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 					      RATE_TREE_ROUND);
 	bool was, known = c->quantum;
 	struct rate_tree *t = c->tree;
-	u64 at, tail, booked = 0;
+	u64 at, booked = 0;
 
 	if (rate == c->rate && ceil == c->ceil && quantum == c->quantum &&
 	    prio == c->prio)
@@ -908,11 +929,10 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	/* Nothing is booked at the rate of a new root */
 	if (!c->parent && !known)
 		t->tail = now;
-	at = rate_tree_clock(t, now);
-	tail = later(t->tail, now);
+	at = later(t->tail, now);
 	rate_tree_detach(c);
 	if (!c->parent && c->ceil && c->ceil != ceil)
-		booked = min(to_bytes(c->ceil, tail - now), BIT(28));
+		booked = min(to_bytes(c->ceil, at - now), BIT(28));
 	if (rate != c->rate) {
 		rate_tree_speed(&c->rate_ns, rate);
 		if (c->parent)
@@ -926,7 +946,9 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		/* What was granted takes longer or shorter now */
 		t->tail = now + min(to_ns(&c->ceil_ns, booked),
 				    rate_tree_lateness(&c->ceil_ns));
-		t->moved += tail - t->tail;
+		if (after(at, t->tail))
+			rate_tree_sooner(t, at);
+		at = t->tail;
 	}
 	/* What it had is no longer counted in the same unit */
 	if (quantum != c->quantum && c->parent)
@@ -981,6 +1003,8 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 	memset(c, 0, sizeof(*c));
 	c->tree = t;
 	c->parent = parent;
+	if (parent)
+		list_add_tail(&c->node, &t->classes);
 	INIT_LIST_HEAD(&c->waiting);
 	c->by_rate = RB_ROOT_CACHED;
 	for (i = 0; i < RATE_TREE_PRIOS; i++)
@@ -1000,6 +1024,8 @@ void rate_tree_remove(struct rate_tree_class *c)
 {
 	DEBUG_NET_WARN_ON_ONCE(rate_tree_wants(c));
 	DEBUG_NET_WARN_ON_ONCE(c->state != RATE_TREE_IDLE);
+	if (c->parent)
+		list_del(&c->node);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_remove, "NET_SCHED_INTERNAL");
 
@@ -1014,6 +1040,7 @@ void rate_tree_init(struct rate_tree *t)
 	memset(t, 0, sizeof(*t));
 	spin_lock_init(&t->lock);
 	t->blocked = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&t->classes);
 	rate_tree_add(t, &t->root, NULL);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_init, "NET_SCHED_INTERNAL");

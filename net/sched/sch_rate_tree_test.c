@@ -840,6 +840,47 @@ static void rtt_test_assured(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Assured rates in a slow site of a fast link, which has long packets, or many
+ * classes beside the inner one
+ */
+static void rtt_test_slow_site(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+	u32 site, inner;
+	int i;
+
+	rtt_add(s, 0, 980 * RTT_MBIT, RTT_GBIT, 20000, 0);
+	site = rtt_add(s, 0, 20 * RTT_MBIT, RTT_GBIT, 20000, 0);
+	rtt_add(s, site, 10 * RTT_MBIT, RTT_GBIT, 20000, 2);
+	rtt_add(s, site, 9 * RTT_MBIT, RTT_GBIT, 20000, 2);
+	rtt_add(s, site, RTT_MBIT / 2, RTT_GBIT, 20000, 1);
+	rtt_load(s, 1, 0);
+	rtt_load(s, site + 1, 1);
+	rtt_load(s, site + 2, 2)->len = 65 * RTT_KB;
+	rtt_load(s, site + 3, 3);
+	rtt_measure(s, 1000 * RTT_MS, 4000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, site + 1), 40 * RTT_MBIT * 99 / 100);
+	KUNIT_EXPECT_GE(test, rtt_got(s, site + 2), 36 * RTT_MBIT * 97 / 100);
+	rtt_end(s);
+
+	s = rtt_init(test, 0, RTT_GBIT);
+	rtt_add(s, 0, 980 * RTT_MBIT, RTT_GBIT, 20000, 0);
+	site = rtt_add(s, 0, 10 * RTT_MBIT, RTT_GBIT, 20000, 0);
+	inner = rtt_add(s, site, 8 * RTT_MBIT, RTT_GBIT, 20000, 0);
+	rtt_add(s, inner, 7 * RTT_MBIT, RTT_GBIT, 20000, 1);
+	rtt_add(s, inner, RTT_KB, RTT_GBIT, 20000, 0);
+	rtt_load(s, 1, 0);
+	rtt_load(s, inner + 1, 1);
+	rtt_load(s, inner + 2, 2);
+	for (i = 0; i < 20; i++) {
+		rtt_add(s, site, RTT_MBIT / 10, RTT_GBIT, 20000, 0);
+		rtt_load(s, inner + 3 + i, 3 + i % 5);
+	}
+	rtt_measure(s, 1000 * RTT_MS, 4000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, inner + 1), 28 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+}
+
 /* What children miss, while there is not enough or their parent has a low rate,
  * is no claim later on to more than a round: others get what is left
  */
@@ -850,18 +891,19 @@ static void rtt_test_claims(struct kunit *test)
 
 	rtt_add(s, 0, 998 * RTT_MBIT, RTT_GBIT, 60000, 0);
 	site = rtt_add(s, 0, RTT_KB, RTT_GBIT, 60000, 0);
+	site = rtt_add(s, site, RTT_KB, RTT_GBIT, 60000, 0);
 	rtt_add(s, site, 500 * RTT_MBIT, RTT_GBIT, 60000, 1);
 	rtt_add(s, site, 400 * RTT_MBIT, RTT_GBIT, 60000, 1);
 	rtt_add(s, site, RTT_KB, RTT_GBIT, 60000, 0);
 	rtt_load(s, 1, 0)->stop = 500 * RTT_MS;
-	rtt_load(s, 3, 1);
+	rtt_load(s, site + 1, 1);
 	rtt_run(s, 500 * RTT_MS);
-	rtt_load(s, 4, 2);
-	rtt_load(s, 5, 3)->gap = 242240; /* 50 Mbit */
+	rtt_load(s, site + 2, 2);
+	rtt_load(s, site + 3, 3)->gap = 242240; /* 50 Mbit */
 	for (i = 0; i < 4; i++)
 		s->queue[i].wake = s->now;
 	rtt_measure(s, 50 * RTT_MS, 100 * RTT_MS);
-	rtt_expect(s, 5, 50);
+	rtt_expect(s, site + 3, 50);
 	rtt_end(s);
 
 	/* A packet was long, long ago */
@@ -956,6 +998,21 @@ static void rtt_test_ceil_round(struct kunit *test)
 	rtt_measure(s, 200 * RTT_MS, 10000 * RTT_MS);
 	for (i = 1; i <= 20; i++)
 		rtt_expect(s, i, 50);
+	rtt_end(s);
+
+	/* Where they do not, it begins with no more than a few packets */
+	s = rtt_init(test, 0, 100 * RTT_MBIT);
+	rtt_add(s, 0, 70 * RTT_MBIT, 100 * RTT_MBIT, 10000, 0);
+	site = rtt_add(s, 0, RTT_KB, 100 * RTT_MBIT, 10000, 0);
+	rtt_add(s, site, 4900 * RTT_KB / 8, 5 * RTT_MBIT, 10000, 0);
+	rtt_load(s, 1, 0);
+	rtt_load(s, site + 1, 1)->stop = 0;
+	rtt_run(s, 100 * RTT_MS);
+	s->flow[1].stop = RTT_NEVER;
+	s->queue[1].wake = s->now;
+	rtt_measure(s, 0, 20 * RTT_MS);
+	KUNIT_EXPECT_LE(test, rtt_got(s, site + 1),
+			5 * RTT_MBIT / 50 + 4 * RTT_MTU);
 	rtt_end(s);
 }
 
@@ -1241,6 +1298,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_leaf_prio),
 	KUNIT_CASE(rtt_test_pause),
 	KUNIT_CASE(rtt_test_assured),
+	KUNIT_CASE(rtt_test_slow_site),
 	KUNIT_CASE(rtt_test_claims),
 	KUNIT_CASE(rtt_test_one_queue),
 	KUNIT_CASE(rtt_test_ceil_round),

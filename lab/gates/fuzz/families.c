@@ -228,7 +228,7 @@ static void make_any(struct scenario *s)
 
 		any_member(s, m, load, kinds);
 		if (skewed)
-			m->skew = rnd(NSEC_PER_USEC);
+			m->skew = rnd(min(packets_ns(s, 8, MTU), NSEC_PER_USEC));
 	}
 	if (one_in(5))
 		changes(s, from_to(1, 8));
