@@ -320,6 +320,17 @@ def relieved() -> Tree:
     return tree
 
 
+def slow_site() -> Tree:
+    """A site of 20 Mbit on a link of 1 Gbit, one of whose classes sends 64 KB at a time."""
+    tree = Tree(GBIT, end=10 * SECOND, bound=2, over=None)
+    tree.load(tree.add(0, 980 * MBIT), [0])
+    site = tree.add(0, 20 * MBIT)
+    tree.load(tree.add(site, 10 * MBIT, prio=2), [1])
+    tree.load(tree.add(site, 9 * MBIT, prio=2), [2], length=65226)
+    tree.load(tree.add(site, 0.5 * MBIT, prio=1), [3])
+    return tree
+
+
 def slow() -> Tree:
     """20 Mbit."""
     tree = Tree(20 * MBIT, end=5 * SECOND)
@@ -413,6 +424,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "priority 0 on one queue, 100 Gbit": one_queue,
     "a ceil of 40 Mbit in a site of 200": low_ceil,
     "a site without a rate, after others stop": relieved,
+    "a site of 20 Mbit, 64 KB GSO, 1 Gbit": slow_site,
     "five levels, 216 leaves, 16 queues": deep,
     "20 Mbit": slow,
     "100 Gbit, 64 queues": fast,

@@ -44,9 +44,10 @@
  * each gets less in proportion: that is so if a child lags by more than two
  * RATE_TREE_HORIZON and a round. A round is the sum, over the classes above it,
  * of the time of one slot for each member that waits below them, at the rate of
- * that class or, if they add up to more, at those of its children. A class may
- * be ahead of its ceil by half a RATE_TREE_HORIZON, two packets, or a round of
- * up to RATE_TREE_SLOT_MAX, whichever is longest.
+ * that class or, if they add up to more, at those of its children; at most a
+ * second. A class may be ahead of its ceil by half a RATE_TREE_HORIZON, two
+ * packets, or a round of up to RATE_TREE_SLOT_MAX, or up to the longest packet
+ * of its siblings, whichever is longest.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -295,8 +296,9 @@ static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
 	return !after(c->rate_until, at - c->parent->behind);
 }
 
-/* Which child gets the next slot? */
-static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
+/* Which child gets the next slot? Whether one @lags for its round. */
+static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
+					      bool *lags)
 {
 	struct rb_root_cached *first;
 	struct rate_tree_class *c;
@@ -305,8 +307,11 @@ static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at)
 	c = rate_node_class(rb_first_cached(&p->by_rate));
 	/* Less is no sign that rates add up to more than there is */
 	lag = at - c->rate_until - 2 * RATE_TREE_HORIZON;
-	if (after(lag, p->behind))
-		p->behind = later(p->behind, lag - rate_tree_round(c));
+	if (after(lag, p->behind)) {
+		lag -= rate_tree_round(c);
+		*lags |= !after(lag, p->behind);
+		p->behind = later(p->behind, lag);
+	}
 	if (rate_tree_assured(c, at))
 		return c;
 
@@ -345,8 +350,8 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	}
 	if (c->ceil < p->ceil) {
 		/* Its next slot may be a round away */
-		burst = min(rate_tree_round(c),
-			    to_ns(&c->ceil_ns, RATE_TREE_SLOT_MAX));
+		burst = max(RATE_TREE_SLOT_MAX, p->longest);
+		burst = min(rate_tree_round(c), to_ns(&c->ceil_ns, burst));
 		burst = max3(burst, RATE_TREE_HORIZON / 2,
 			     to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
 		c->ceil_until = later(c->ceil_until, start - burst) +
@@ -411,6 +416,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	u64 at = later(t->tail, now), start;
 	struct rate_tree_member *m;
 	u32 wanted, longest, most;
+	bool lags = false;
 
 	/* Nobody has a claim to time in which all were above their ceils */
 	if (!rate_tree_wants(c))
@@ -425,7 +431,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		c->own = rate_tree_own(c, at);
 		if (c->own)
 			break;
-		c = rate_tree_pick(c, at);
+		c = rate_tree_pick(c, at, &lags);
 		most = min(most, c->most);
 	}
 	for (n = c; n->parent; n = n->parent)
@@ -447,8 +453,12 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	else
 		WRITE_ONCE(m->waits, false);
 
-	for (n = c; n; n = n->parent)
-		n->longest = max(n->longest - n->longest / 256, longest);
+	/* What explains a lag is not forgotten before that is made up for */
+	for (n = c; n; n = n->parent) {
+		if (!lags)
+			n->longest -= n->longest / 256;
+		n->longest = max(n->longest, longest);
+	}
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
 			rate_tree_account(n, start, at, most);
@@ -770,6 +780,8 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 	struct rate_tree_class *c;
 	bool fresh;
 
+	for (c = m->class; c; c = c->parent)
+		c->longest = max(c->longest, bytes);
 	for (c = m->class; c->parent; c = c->parent) {
 		fresh = c->state != RATE_TREE_READY;
 		rate_tree_detach(c);
@@ -891,9 +903,12 @@ static u64 sooner(u64 t, u64 from, u64 to)
 static void rate_tree_sooner(struct rate_tree *t, u64 from)
 {
 	struct rate_tree_class *c;
+	u64 behind;
 
 	list_for_each_entry(c, &t->classes, node) {
-		c->rate_until = sooner(c->rate_until, from, t->tail);
+		behind = c->parent->behind;
+		c->rate_until = sooner(c->rate_until + behind, from, t->tail) -
+				behind;
 		c->ceil_until = sooner(c->ceil_until, from, t->tail);
 	}
 }

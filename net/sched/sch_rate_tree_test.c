@@ -881,6 +881,50 @@ static void rtt_test_slow_site(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Also where packets are longer than all that a member is granted, or where its
+ * next one is long in coming
+ */
+static void rtt_test_long_packets(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_MBIT);
+	int i;
+
+	rtt_add(s, 0, 8 * RTT_MBIT, 10 * RTT_MBIT, 20000, 3);
+	rtt_add(s, 0, RTT_KB, 10 * RTT_MBIT, 20000, 0);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	for (i = 0; i < 4; i++) {
+		rtt_add(s, 0, RTT_MBIT / 2, 10 * RTT_MBIT, 20000, 0);
+		rtt_load(s, 3 + i, 2 + i)->len = 65 * RTT_KB;
+		s->flow[2 + i].gap = 1156 * RTT_MS; /* 450 kbit */
+		s->flow[2 + i].arrive = i * 289 * RTT_MS;
+	}
+	rtt_measure(s, 5000 * RTT_MS, 20000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 1), 160 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+
+	s = rtt_init(test, 0, 10 * RTT_MBIT);
+	rtt_add(s, 0, 9500 * RTT_KB / 8, 10 * RTT_MBIT, 20000, 2);
+	rtt_add(s, 0, 500 * RTT_KB / 8, 10 * RTT_MBIT, 20000, 1);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1)->len = 65 * RTT_KB;
+	rtt_measure(s, 5000 * RTT_MS, 20000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 1), 190 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+
+	/* With a ceil */
+	s = rtt_init(test, 0, 200 * RTT_MBIT);
+	rtt_add(s, 0, 40 * RTT_MBIT, 48 * RTT_MBIT, 20000, 0);
+	rtt_load(s, 1, 0);
+	for (i = 0; i < 2; i++) {
+		rtt_add(s, 0, 80 * RTT_MBIT, 200 * RTT_MBIT, 20000, 0);
+		rtt_load(s, 2 + i, 1 + i)->len = 65 * RTT_KB;
+	}
+	rtt_measure(s, 1000 * RTT_MS, 4000 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 1), 160 * RTT_MBIT * 99 / 100);
+	rtt_end(s);
+}
+
 /* What children miss, while there is not enough or their parent has a low rate,
  * is no claim later on to more than a round: others get what is left
  */
@@ -1299,6 +1343,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_pause),
 	KUNIT_CASE(rtt_test_assured),
 	KUNIT_CASE(rtt_test_slow_site),
+	KUNIT_CASE(rtt_test_long_packets),
 	KUNIT_CASE(rtt_test_claims),
 	KUNIT_CASE(rtt_test_one_queue),
 	KUNIT_CASE(rtt_test_ceil_round),
