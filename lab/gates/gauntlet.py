@@ -294,7 +294,7 @@ class Job:
 def kunit(job: Job, _: Any) -> None:
     """All suites of the series."""
     job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"), job.sparse,
-                                        timeout=3600, start=3600, **job.machine)
+                                        timeout=3600, **job.machine)
     job.look(guest)
     if bad or not job.passed:
         job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")

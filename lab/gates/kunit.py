@@ -41,14 +41,15 @@ def counted(found: list[tuple[str, str]]) -> tuple[int, int]:
     return passed, sum(status not in ("PASS", "SKIP") for _, status in found)
 
 
-def run_suites(kernel: str, name: str, params: Sequence[str] = (),
+def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: float = 600,
                **more: Any) -> tuple[int, int, Guest]:
     """Boot a kernel with the suites built in: (passed, failed, Guest), not judged.
 
-    They run before the guest's command does. kernel: its folder. params, more: as for
-    boot().
+    They run before the guest's command does, which so begins late. kernel: its folder.
+    params, timeout, more: as for boot().
     """
-    guest = boot(image(kernel), name, "true", params=("kunit.enable=1", *params), **more)
+    guest = boot(image(kernel), name, "true", params=("kunit.enable=1", *params),
+                 timeout=timeout, start=timeout, **more)
     result = Path(guest.job, "kunit.json")
     run([sys.executable, TOOL, "parse", f"--json={result}", Path(guest.job, "dmesg")],
         "kunit-parse", ok=range(256))

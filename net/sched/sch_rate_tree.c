@@ -201,19 +201,16 @@ static u32 rate_tree_most(const struct rate_tree *t)
 static u64 rate_tree_round(const struct rate_tree_class *c)
 {
 	const struct rate_tree_class *p = c->parent;
-	const struct rate_tree *t = c->tree;
-	u64 slot, rate, ns = 0;
+	u32 most = rate_tree_most(c->tree);
+	u64 bytes, rate, ns = 0;
 
 	/* As if it were in the trees */
 	rate = p->sum + (c->state == RATE_TREE_IDLE ? c->rate : 0);
-	for (; p->parent; p = p->parent) {
-		rate = max3(rate, p->rate, p->sum);
-		slot = max(rate_tree_most(t), p->longest);
-		ns += div64_u64(min(p->members * slot, BIT(28)) * NSEC_PER_SEC,
-				rate);
+	for (; p; p = p->parent) {
+		rate = p->parent ? max3(rate, p->rate, p->sum) : p->ceil;
+		bytes = (u64)p->members * max(most, p->longest);
+		ns += div64_u64(min(bytes, BIT(28)) * NSEC_PER_SEC, rate);
 	}
-	slot = max(rate_tree_most(t), p->longest);
-	ns += to_ns(&p->ceil_ns, min(p->members * slot, BIT(28)));
 	return min(ns, NSEC_PER_SEC);
 }
 
@@ -296,7 +293,9 @@ static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
 	return !after(c->rate_until, at - c->parent->behind);
 }
 
-/* Which child gets the next slot? Whether one @lags for its round. */
+/* Which child gets the next slot? @lags is set if one lags no more than a round
+ * explains.
+ */
 static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
 					      bool *lags)
 {
@@ -341,6 +340,7 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	u64 *served = &p->served[c->at_prio];
 	u64 *over = &c->over[c->at_prio];
 	u64 burst;
+	u32 most;
 
 	if (rate_tree_assured(c, at)) {
 		c->rate_until += to_ns_exact(&c->rate_ns, len);
@@ -349,13 +349,16 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 		*over += div_u64((u64)len << 32, c->quantum);
 	}
 	if (c->ceil < p->ceil) {
-		/* Its next slot may be a round away */
-		burst = max(RATE_TREE_SLOT_MAX, p->longest);
-		burst = min(rate_tree_round(c), to_ns(&c->ceil_ns, burst));
-		burst = max3(burst, RATE_TREE_HORIZON / 2,
-			     to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
-		c->ceil_until = later(c->ceil_until, start - burst) +
-				to_ns_exact(&c->ceil_ns, len);
+		burst = max(RATE_TREE_HORIZON / 2,
+			    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+		if (after(start - burst, c->ceil_until)) {
+			/* Its next slot may be a round away */
+			most = max(RATE_TREE_SLOT_MAX, p->longest);
+			burst = max(burst, min(rate_tree_round(c),
+					       to_ns(&c->ceil_ns, most)));
+			c->ceil_until = later(c->ceil_until, start - burst);
+		}
+		c->ceil_until += to_ns_exact(&c->ceil_ns, len);
 	}
 }
 

@@ -136,6 +136,7 @@ static struct rtt_flow *rtt_load(struct rtt *s, u32 class, u32 queue)
 	f->stop = RTT_NEVER;
 	f->arrive = s->now;
 	f->joined = true;
+	s->queue[queue].wake = s->now;
 	rate_tree_join(&s->queue[queue].q, &f->m, rtt_class(s, class));
 	return f;
 }
@@ -243,6 +244,15 @@ static void rtt_call(struct rtt *s, struct rtt_queue *q)
 	if (next != RTT_NEVER && q->late)
 		next += rtt_random(s, q->late);
 	q->wake = max(next, s->now + 1);
+}
+
+/* All ask, as is due when rate_tree_set() says so */
+static void rtt_wake_all(struct rtt *s)
+{
+	int i;
+
+	for (i = 0; i < RTT_QUEUES; i++)
+		s->queue[i].wake = s->now;
 }
 
 /* Let all go on until a time */
@@ -944,8 +954,6 @@ static void rtt_test_claims(struct kunit *test)
 	rtt_run(s, 500 * RTT_MS);
 	rtt_load(s, site + 2, 2);
 	rtt_load(s, site + 3, 3)->gap = 242240; /* 50 Mbit */
-	for (i = 0; i < 4; i++)
-		s->queue[i].wake = s->now;
 	rtt_measure(s, 50 * RTT_MS, 100 * RTT_MS);
 	rtt_expect(s, site + 3, 50);
 	rtt_end(s);
@@ -966,8 +974,6 @@ static void rtt_test_claims(struct kunit *test)
 	}
 	rtt_run(s, 2000 * RTT_MS);
 	rtt_load(s, 5, 1)->gap = 1211200; /* 10 Mbit */
-	for (i = 0; i < RTT_QUEUES; i++)
-		s->queue[i].wake = s->now;
 	rtt_measure(s, 5 * RTT_MS, 10 * RTT_MS);
 	KUNIT_EXPECT_GE(test, rtt_got(s, 5) * 100, s->bytes * 9);
 	rtt_end(s);
@@ -986,8 +992,6 @@ static void rtt_test_claims(struct kunit *test)
 		s->flow[i].stop = 800 * RTT_MS;
 	rtt_run(s, 800 * RTT_MS);
 	rtt_load(s, site + 2, 1)->gap = 1211200; /* 10 Mbit */
-	for (i = 0; i < RTT_QUEUES; i++)
-		s->queue[i].wake = s->now;
 	rtt_measure(s, 12 * RTT_MS, 6 * RTT_MS);
 	KUNIT_EXPECT_GE(test, rtt_got(s, site + 2) * 1000, s->bytes * 9);
 	rtt_end(s);
@@ -1173,13 +1177,11 @@ static void rtt_test_rate(struct kunit *test)
 		s->flow[i].len = 1400;
 	rtt_run(s, 1000 * RTT_MS);
 	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
-	for (i = 0; i < RTT_QUEUES; i++)
-		s->queue[i].wake = s->now;
+	rtt_wake_all(s);
 	rtt_measure(s, RTT_MS, 50 * RTT_MS);
 	rtt_expect_rate(s, 50, 40 * RTT_KB);
 	rate_tree_set(&s->tree.root, RTT_MBIT, RTT_MBIT, RTT_MTU, 0, s->now);
-	for (i = 0; i < RTT_QUEUES; i++)
-		s->queue[i].wake = s->now;
+	rtt_wake_all(s);
 	rtt_measure(s, 200 * RTT_MS, 16000 * RTT_MS);
 	rtt_expect_rate(s, 16000, 20 * RTT_KB);
 	rtt_end(s);
@@ -1196,8 +1198,7 @@ static void rtt_test_rate(struct kunit *test)
 	rate_tree_set(&s->class[2], 900 * RTT_MBIT, RTT_GBIT, 10000, 0,
 		      s->now);
 	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
-	s->queue[0].wake = s->now;
-	s->queue[1].wake = s->now;
+	rtt_wake_all(s);
 	rtt_measure(s, 10 * RTT_MS, 100 * RTT_MS);
 	rtt_expect(s, 1, 75);
 	rtt_expect(s, 2, 925);
@@ -1312,8 +1313,7 @@ static void rtt_test_random(struct kunit *test)
 		for (i = 1; i < s->classes; i++)
 			rate_tree_set(&s->class[i], 1, RTT_GBIT, RTT_MTU, 0,
 				      s->start + s->now);
-		for (i = 0; i < RTT_QUEUES; i++)
-			s->queue[i].wake = s->now;
+		rtt_wake_all(s);
 		rtt_measure(s, 5 * RTT_MS, 400 * RTT_MS);
 		for (i = 0; i < s->flows; i++)
 			if (s->flow[i].joined && rtt_backlog(s, &s->flow[i]))

@@ -223,20 +223,11 @@ static void check_state(struct rate_tree_class *c, u32 i)
 	}
 }
 
-/* Is it a class, or below it? */
-static bool is_below(const struct rate_tree_class *c,
-		     const struct rate_tree_class *other)
-{
-	while (c && c != other)
-		c = c->parent;
-	return c;
-}
-
 static void check_classes(void)
 {
+	struct rate_tree_class *c, *child;
 	struct rate_tree_member *m;
-	struct rate_tree_class *c;
-	u32 members[CLASSES] = {}, i, j;
+	u32 members, i, j;
 	u64 sum;
 
 	check_order(&tree.blocked, struct rate_tree_class, rate_node,
@@ -245,25 +236,26 @@ static void check_classes(void)
 		c = classes[i].c;
 		check_trees(c, i);
 		shim_check_list(&c->waiting);
+		members = 0;
+		sum = 0;
 		list_for_each_entry(m, &c->waiting, waiting) {
 			must(m->waits && m->class == c,
 			     "a stranger waits in class", i);
-			for (j = 0; j < nclasses; j++)
-				members[j] += is_below(c, classes[j].c);
+			members++;
 		}
+		for (j = 0; j < nclasses; j++) {
+			child = classes[j].c;
+			if (child->parent != c)
+				continue;
+			members += child->members;
+			if (child->state != RATE_TREE_IDLE)
+				sum += child->rate;
+		}
+		must(c->sum == sum, "wrong sum of its children's rates: class", i);
+		must(c->members == members,
+		     "wrong number of waiting members: class", i);
 		if (c->parent)
 			check_state(c, i);
-	}
-	for (i = 0; i < nclasses; i++) {
-		c = classes[i].c;
-		sum = 0;
-		for (j = 0; j < nclasses; j++)
-			if (classes[j].c->parent == c &&
-			    classes[j].c->state != RATE_TREE_IDLE)
-				sum += classes[j].c->rate;
-		must(c->sum == sum, "wrong sum of its children's rates: class", i);
-		must(c->members == members[i],
-		     "wrong number of waiting members: class", i);
 	}
 }
 
