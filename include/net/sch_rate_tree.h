@@ -46,6 +46,7 @@ struct rate_tree_speed {
  * @sum: of the rates of its children that want slots, bytes/s; wraps around
  * @members: of it, and of those below it, that want slots
  * @longest: packet of those that were granted slots of late, bytes
+ * @round: slots of all @members, the most of late, bytes
  * @bytes: that were sent, as of the last looks at the tree
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
@@ -81,6 +82,7 @@ struct rate_tree_class {
 	u64			sum;
 	u32			members;
 	u32			longest;
+	u64			round;
 	u64			bytes;
 	u64			rate_until;
 	u64			ceil_until;

@@ -46,8 +46,8 @@ send() { # QUEUE MBIT [OPTION...]: in the background
 	iperf3 -c 10.0.0.2 -p $((5200 + queue)) -t 20 -b "${rate}M" "$@" \
 		> "/tmp/client$queue" 2>&1 &
 }
-window() { # NAME: two readings, 1 s apart, after 1 s
-	sleep 1; stat "$1 begin"; sleep 1; stat "$1 end"
+window() { # NAME: two readings, 3 s apart (a dump may take 10 ms), after 1 s
+	sleep 1; stat "$1 begin"; sleep 3; stat "$1 end"
 }
 serve() { for queue in 0 1 2 3; do ip netns exec peer iperf3 -s -D -p $((5200 + queue)); done; }
 quiet() { pkill iperf3; sleep 0.2; serve; sleep 0.2; }

@@ -6,6 +6,7 @@ others leave (ideal()). The same tree runs in the simulator of lab/measure/trees
 kernel: guest() puts it on the device hop0 below one of CONTENDERS and meters classes.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
@@ -16,6 +17,7 @@ from load.traffic import FRAME, tc
 GBIT, MBIT = 1e9, 1e6
 SECOND, MS, US = 10**9, 10**6, 10**3  # ns
 NEVER = 2**62  # ns
+MSS, HEADER = 1448, 54  # bytes, of GSO
 BURST = 65536  # bytes, of each class: with less, htb loses what a class may send while others do
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
 
@@ -331,6 +333,15 @@ def slow_site() -> Tree:
     return tree
 
 
+def in_turn() -> Tree:
+    """20 classes that send 64 KB at a time, below their rates, and one of a priority before."""
+    tree = Tree(100 * MBIT, end=10 * SECOND, over=None)
+    for number in range(20):
+        tree.load(tree.add(0, 4 * MBIT, prio=1), [number % 8], bps=3.6 * MBIT, length=65226)
+    tree.load(tree.add(0, 10 * MBIT), range(2))
+    return tree
+
+
 def slow() -> Tree:
     """20 Mbit."""
     tree = Tree(20 * MBIT, end=5 * SECOND)
@@ -425,6 +436,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "a ceil of 40 Mbit in a site of 200": low_ceil,
     "a site without a rate, after others stop": relieved,
     "a site of 20 Mbit, 64 KB GSO, 1 Gbit": slow_site,
+    "20 classes take turns, 64 KB GSO, 100 Mbit": in_turn,
     "five levels, 216 leaves, 16 queues": deep,
     "20 Mbit": slow,
     "100 Gbit, 64 queues": fast,
@@ -508,9 +520,12 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
         if flow.gap:
             more |= {"mode": "paced", "rate": 8e9 * flow.length / flow.gap}
         if flow.length > FRAME:
-            more["gso"] = 1448
-            # A saturating one would count the packets of all classes of the queue
-            more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}
+            more["gso"] = MSS
+            if flow.gap:  # which is of the bytes that count, with the headers of all segments
+                segments = math.ceil((flow.length - HEADER) / MSS)
+                more["rate"] /= 1 + (segments - 1) * HEADER / flow.length
+            else:  # a saturating one would count the packets of all classes of the queue
+                more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}
         hop.stream(flow.queue, size=flow.length,
                    priority=priority(contender, flow.queue, flow.leaf), start=flow.begin / 1e9,
                    stop=flow.stop / 1e9 if flow.stop < tree.end else None,

@@ -43,11 +43,11 @@
  * the child that is furthest behind. Where rates add up to more than there is,
  * each gets less in proportion: that is so if a child lags by more than two
  * RATE_TREE_HORIZON and a round. A round is the sum, over the classes above it,
- * of the time of one slot for each member that waits below them, at the rate of
- * that class or, if they add up to more, at those of its children; at most a
- * second. A class may be ahead of its ceil by half a RATE_TREE_HORIZON, two
- * packets, or a round of up to RATE_TREE_SLOT_MAX, or up to the longest packet
- * of its siblings, whichever is longest.
+ * of the time of one slot for each member that waits below them, or did of
+ * late, at the rate of that class or, if they add up to more, at those of its
+ * children; at most a second. A class may be ahead of its ceil by half a
+ * RATE_TREE_HORIZON, two packets, or a round of up to RATE_TREE_SLOT_MAX, or up
+ * to the longest packet of its siblings, whichever is longest.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -201,15 +201,13 @@ static u32 rate_tree_most(const struct rate_tree *t)
 static u64 rate_tree_round(const struct rate_tree_class *c)
 {
 	const struct rate_tree_class *p = c->parent;
-	u32 most = rate_tree_most(c->tree);
-	u64 bytes, rate, ns = 0;
+	u64 rate, ns = 0;
 
 	/* As if it were in the trees */
 	rate = p->sum + (c->state == RATE_TREE_IDLE ? c->rate : 0);
 	for (; p; p = p->parent) {
 		rate = p->parent ? max3(rate, p->rate, p->sum) : p->ceil;
-		bytes = (u64)p->members * max(most, p->longest);
-		ns += div64_u64(min(bytes, BIT(28)) * NSEC_PER_SEC, rate);
+		ns += div64_u64(p->round * NSEC_PER_SEC, rate);
 	}
 	return min(ns, NSEC_PER_SEC);
 }
@@ -418,8 +416,9 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	struct rate_tree_class *c = &t->root, *n;
 	u64 at = later(t->tail, now), start;
 	struct rate_tree_member *m;
-	u32 wanted, longest, most;
+	u32 wanted, longest, slot, most;
 	bool lags = false;
+	u64 round;
 
 	/* Nobody has a claim to time in which all were above their ceils */
 	if (!rate_tree_wants(c))
@@ -429,7 +428,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		return false;
 
 	start = later(t->tail, now - rate_tree_lateness(ns));
-	most = rate_tree_most(t);
+	slot = rate_tree_most(t);
+	most = slot;
 	while (c->prios) {
 		c->own = rate_tree_own(c, at);
 		if (c->own)
@@ -456,11 +456,17 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	else
 		WRITE_ONCE(m->waits, false);
 
-	/* What explains a lag is not forgotten before that is made up for */
+	/* What explains a lag is not forgotten before that is made up for. Who
+	 * has had its turn is no longer a member, but others waited for it.
+	 */
 	for (n = c; n; n = n->parent) {
-		if (!lags)
+		if (!lags) {
 			n->longest -= n->longest / 256;
+			n->round -= n->round / 256;
+		}
 		n->longest = max(n->longest, longest);
+		round = (u64)n->members * max(slot, n->longest);
+		n->round = max(n->round, min(round, BIT(28)));
 	}
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
@@ -895,13 +901,11 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
 
 static u64 sooner(u64 t, u64 from, u64 to)
 {
-	if (after(t, from))
-		return t - from + to;
-	return after(t, to) ? to : t;
+	return after(t, to) && !after(t, from) ? to : t;
 }
 
-/* Classes do not wait for what they had until @from, as the tail is earlier
- * now. Their order in the trees is the same.
+/* Nobody waits for the end of slots, at @from, that is earlier now. What a class
+ * has used beyond that it has used. Their order in the trees is the same.
  */
 static void rate_tree_sooner(struct rate_tree *t, u64 from)
 {

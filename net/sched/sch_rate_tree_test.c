@@ -935,6 +935,30 @@ static void rtt_test_long_packets(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Classes that are served in turn, each below its rate, wait for each other but
+ * not for one that borrows
+ */
+static void rtt_test_in_turn(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 100 * RTT_MBIT);
+	struct rtt_flow *f;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		rtt_add(s, 0, 4 * RTT_MBIT, 100 * RTT_MBIT, 20000, 1);
+		f = rtt_load(s, i + 1, i % RTT_QUEUES);
+		f->len = 65 * RTT_KB;
+		f->gap = 137 * RTT_MS; /* 3.8 Mbit */
+		f->arrive = rtt_random(s, f->gap);
+	}
+	rtt_add(s, 0, 10 * RTT_MBIT, 100 * RTT_MBIT, 20000, 0);
+	rtt_load(s, 21, 0);
+	rtt_measure(s, 500 * RTT_MS, 4000 * RTT_MS);
+	for (f = s->flow; f < s->flow + 20; f++)
+		KUNIT_EXPECT_LE(test, f->longest, 40 * RTT_MS);
+	rtt_end(s);
+}
+
 /* What children miss, while there is not enough or their parent has a low rate,
  * is no claim later on to more than a round: others get what is left
  */
@@ -1203,6 +1227,23 @@ static void rtt_test_rate(struct kunit *test)
 	rtt_expect(s, 1, 75);
 	rtt_expect(s, 2, 925);
 	rtt_end(s);
+
+	/* But it gets no more than its ceil, however often the rate rises */
+	s = rtt_init(test, 0, RTT_MBIT);
+	rtt_add(s, 0, 4 * RTT_MBIT / 10, 4 * RTT_MBIT / 10, 10000, 0);
+	rtt_add(s, 0, RTT_KB, 2 * RTT_MBIT, 10000, 1);
+	rtt_load(s, 1, 0);
+	rtt_load(s, 2, 1);
+	s->from = 0;
+	for (i = 0; i < 160; i++) {
+		u64 rate = (1 + i % 2) * RTT_MBIT;
+
+		rate_tree_set(&s->tree.root, rate, rate, RTT_MTU, 0, s->now);
+		rtt_wake_all(s);
+		rtt_run(s, s->now + 50 * RTT_MS);
+	}
+	KUNIT_EXPECT_LE(test, rtt_got(s, 1), 8 * 42 * RTT_MBIT / 100);
+	rtt_end(s);
 }
 
 /* Where turns take long, and all members but one stop, it goes on at once */
@@ -1344,6 +1385,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_assured),
 	KUNIT_CASE(rtt_test_slow_site),
 	KUNIT_CASE(rtt_test_long_packets),
+	KUNIT_CASE(rtt_test_in_turn),
 	KUNIT_CASE(rtt_test_claims),
 	KUNIT_CASE(rtt_test_one_queue),
 	KUNIT_CASE(rtt_test_ceil_round),
