@@ -46,10 +46,11 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
     """Boot a kernel with the suites built in: (passed, failed, Guest), not judged.
 
     They run before the guest's command does, which so begins late. kernel: its folder.
-    params, timeout, more: as for boot().
+    params, timeout, more: as for boot(). A case may take as long as the boot.
     """
-    guest = boot(image(kernel), name, "true", params=("kunit.enable=1", *params),
-                 timeout=timeout, start=timeout, **more)
+    guest = boot(image(kernel), name, "true", timeout=timeout,
+                 params=("kunit.enable=1", f"kunit.timeout={timeout:.0f}", *params),
+                 start=timeout, **more)
     result = Path(guest.job, "kunit.json")
     run([sys.executable, TOOL, "parse", f"--json={result}", Path(guest.job, "dmesg")],
         "kunit-parse", ok=range(256))
