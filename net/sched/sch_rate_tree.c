@@ -904,8 +904,8 @@ static u64 sooner(u64 t, u64 from, u64 to)
 	return after(t, to) && !after(t, from) ? to : t;
 }
 
-/* Nobody waits for the end of slots, at @from, that is earlier now. What a class
- * has used beyond that it has used. Their order in the trees is the same.
+/* Nobody waits for the end of slots, at @from, that is earlier now. What a
+ * class has used beyond that it has used. The order in the trees is the same.
  */
 static void rate_tree_sooner(struct rate_tree *t, u64 from)
 {
