@@ -48,9 +48,8 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
     They run before the guest's command does, which so begins late. kernel: its folder.
     params, timeout, more: as for boot(). A case may take as long as the boot.
     """
-    guest = boot(image(kernel), name, "true", timeout=timeout,
-                 params=("kunit.enable=1", f"kunit.timeout={timeout:.0f}", *params),
-                 start=timeout, **more)
+    guest = boot(image(kernel), name, "true", timeout=timeout, start=timeout,
+                 params=("kunit.enable=1", f"kunit.timeout={timeout:.0f}", *params), **more)
     result = Path(guest.job, "kunit.json")
     run([sys.executable, TOOL, "parse", f"--json={result}", Path(guest.job, "dmesg")],
         "kunit-parse", ok=range(256))

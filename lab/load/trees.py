@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 
 from load.hop import NAME, Hop
+from load.tcp import SEGMENT
 from load.traffic import FRAME, tc
 
 GBIT, MBIT = 1e9, 1e6
 SECOND, MS, US = 10**9, 10**6, 10**3  # ns
 NEVER = 2**62  # ns
-MSS, HEADER = 1448, 54  # bytes, of GSO
+GSO, HEADER = 65226, 54  # bytes, of a packet that is not split, and of each segment's header
 BURST = 65536  # bytes, of each class: with less, htb loses what a class may send while others do
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
 
@@ -328,7 +329,7 @@ def slow_site() -> Tree:
     tree.load(tree.add(0, 980 * MBIT), [0])
     site = tree.add(0, 20 * MBIT)
     tree.load(tree.add(site, 10 * MBIT, prio=2), [1])
-    tree.load(tree.add(site, 9 * MBIT, prio=2), [2], length=65226)
+    tree.load(tree.add(site, 9 * MBIT, prio=2), [2], length=GSO)
     tree.load(tree.add(site, 0.5 * MBIT, prio=1), [3])
     return tree
 
@@ -337,7 +338,7 @@ def in_turn() -> Tree:
     """20 classes that send 64 KB at a time, below their rates, and one of a priority before."""
     tree = Tree(100 * MBIT, end=10 * SECOND, over=None)
     for number in range(20):
-        tree.load(tree.add(0, 4 * MBIT, prio=1), [number % 8], bps=3.6 * MBIT, length=65226)
+        tree.load(tree.add(0, 4 * MBIT, prio=1), [number % 8], bps=3.6 * MBIT, length=GSO)
     tree.load(tree.add(0, 10 * MBIT), range(2))
     return tree
 
@@ -420,7 +421,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "8 classes, every other on one queue": lambda: flat(8, every=2),
     "32 classes on 8 queues": lambda: flat(32),
     "128 classes, every other on one queue": lambda: flat(128, every=2),
-    "8 classes, 64 KB GSO": lambda: flat(8, length=65226, over=None),
+    "8 classes, 64 KB GSO": lambda: flat(8, length=GSO, over=None),
     "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=None),
     "rates of 24 Gbit below 10": overcommitted,
     "4 of 8 classes have a ceil of 1 Gbit": ceils,
@@ -520,9 +521,9 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
         if flow.gap:
             more |= {"mode": "paced", "rate": 8e9 * flow.length / flow.gap}
         if flow.length > FRAME:
-            more["gso"] = MSS
+            more["gso"] = SEGMENT
             if flow.gap:  # which is of the bytes that count, with the headers of all segments
-                segments = math.ceil((flow.length - HEADER) / MSS)
+                segments = math.ceil((flow.length - HEADER) / SEGMENT)
                 more["rate"] /= 1 + (segments - 1) * HEADER / flow.length
             else:  # a saturating one would count the packets of all classes of the queue
                 more |= {"mode": "paced", "rate": 1.5 * tree.ceil / len(tree.flows)}

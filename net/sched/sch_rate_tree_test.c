@@ -1234,7 +1234,6 @@ static void rtt_test_rate(struct kunit *test)
 	rtt_add(s, 0, RTT_KB, 2 * RTT_MBIT, 10000, 1);
 	rtt_load(s, 1, 0);
 	rtt_load(s, 2, 1);
-	s->from = 0;
 	for (i = 0; i < 160; i++) {
 		u64 rate = (1 + i % 2) * RTT_MBIT;
 
