@@ -351,11 +351,14 @@ def cost_rows() -> list[Row]:
              "8 of 256 queues": ("writes 8 of 256", "writes"),
              "40 queues, diffserv8": ("saturated diffserv8", "writes")},
             (210, 210, 830, 210, None), 1e-3, "{:.0f}"),
-        Row("4.4 Mpps of 200 bytes, 70 % of 10 Gbit: writes per packet",
-            {"40 queues": ("fill", "writes_per_packet"),
-             "40 queues, diffserv8": ("fill diffserv8", "writes_per_packet")}, None,
+        Row("70 % of 10 Gbit, 40 queues: writes per packet",
+            {"200 bytes": ("fill", "writes_per_packet"),
+             "200 bytes, diffserv8": ("fill diffserv8", "writes_per_packet"),
+             "1514 bytes": ("fill 1514", "writes_per_packet")}, None,
             form="{:.2f}"),
-        Row("the same: p99 wait, us", {"40 queues": ("fill", "p99")}, None, 1e6, "{:.1f}"),
+        Row("the same: p99 wait, us", {"200 bytes": ("fill", "p99")}, None, 1e6, "{:.1f}"),
+        Row("60 % of 1 Gbit in packets of 1514 bytes: timers per packet",
+            {"one of 2 queues": ("below", "timers")}, 0.05, form="{:.2f}"),
     ]
 
 
@@ -433,7 +436,7 @@ BRIEF = {
     "light diffserv8 1", "random precedence", "new flow", "one of eight", "recounted",
     "rehosted", "one by one", "one by one after bulk",
     "waits 100 8", "ingress uneven", "drops, egress", "hung", "slow timers 256", "stopped", "busy",
-    "fill", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
+    "fill", "below", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
     *(f"{contender}: {name}" for contender in ALSO for name in ("80/20", "switch 8")),
 }
 

@@ -13,7 +13,6 @@ bench.json.
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from statistics import median
 
 from guest.boot import boot_script
 from load.hop import Hop
-from load.scenarios import EF, install
+from load.scenarios import EF, install, wakeups
 from load.traffic import FRAME
 from tree import kernel
 from tree.common import command_line, result_file
@@ -53,11 +52,6 @@ CASES = {
     "best effort and EF saturated, diffserv4, 40 queues":
         Case(10e9, 40, options="diffserv4"),
 }
-
-
-def wakeups() -> int:
-    """Runs of the softirq that sends what was queued, since boot."""
-    return int(re.search(r"NET_TX: *(\d+)", Path("/proc/softirqs").read_text())[1])
 
 
 def guest(spec: dict) -> Iterator[dict]:

@@ -158,7 +158,7 @@ def speed(case: str, contender: str) -> dict:
             hop.stream(q, mode="paced", rate=200e9, size=size,
                        priority=trees.priority(contender, q, q + 1) if htb else 0)
         hop.meter(0, from_s=0.2)
-        before = shared_writes()
+        before = None if htb else shared_writes()
         got = hop.run(1.2)
         row[f"pps_{cpus}"] = got["packets"] / got["seconds"]
         if before is not None:
