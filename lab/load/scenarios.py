@@ -350,11 +350,11 @@ def fill(bed: Bed, load: float, queues: int = 40, size: int = 200, options: str 
     return figures
 
 
-def below(bed: Bed) -> dict:
+def below(bed: Bed, load: float, tos: int = 0) -> dict:
     """One of two queues sends less than the rate, in packets that make its flow a bulk flow:
     how often a timer is used for that."""
     hop = bed.prepare(1e9, 2)
-    hop.stream(0, mode="paced", rate=0.6e9)
+    hop.stream(0, mode="paced", rate=load, tos=tos)
     hop.meter(1e9, from_s=0.1)
     before = wakeups()
     got = hop.run(0.3)
@@ -950,7 +950,8 @@ SCENARIOS = {
     "gso whole": (gso, {"options": "no-split-gso"}),
     "fill": (fill, {"load": 0.7}),
     "fill 1514": (fill, {"load": 0.7, "size": FRAME}),
-    "below": (below, {}),
+    "below": (below, {"load": 0.6e9}),
+    "below EF": (below, {"load": 0.1e9, "tos": EF}),
     "fill diffserv8": (fill, {"load": 0.7, "options": "diffserv8"}),
     "saturated diffserv8": (saturated, {"rate": 10e9, "options": "diffserv8"}),
     **{f"light {mode} {r / 1e9:g}": (light, {"mode": mode, "rate": r, "pps": pps})

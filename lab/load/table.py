@@ -357,8 +357,9 @@ def cost_rows() -> list[Row]:
              "1514 bytes": ("fill 1514", "writes_per_packet")}, None,
             form="{:.2f}"),
         Row("the same: p99 wait, us", {"200 bytes": ("fill", "p99")}, None, 1e6, "{:.1f}"),
-        Row("60 % of 1 Gbit in packets of 1514 bytes: timers per packet",
-            {"one of 2 queues": ("below", "timers")}, 0.05, form="{:.2f}"),
+        Row("one of 2 queues sends, 1514 bytes, 1 Gbit: timers per packet",
+            {"600 Mbit": ("below", "timers"), "100 Mbit of EF": ("below EF", "timers")}, 0.05,
+            form="{:.2f}"),
     ]
 
 
@@ -436,7 +437,7 @@ BRIEF = {
     "light diffserv8 1", "random precedence", "new flow", "one of eight", "recounted",
     "rehosted", "one by one", "one by one after bulk",
     "waits 100 8", "ingress uneven", "drops, egress", "hung", "slow timers 256", "stopped", "busy",
-    "fill", "below", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
+    "fill", "below", "below EF", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
     *(f"{contender}: {name}" for contender in ALSO for name in ("80/20", "switch 8")),
 }
 
