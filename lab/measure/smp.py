@@ -92,9 +92,14 @@ def constant(name: str) -> int:
 
 
 def bound(rate: float, queues: int) -> float:
-    """Most that any window may exceed rate * t by, bytes."""
-    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + constant("BURST")
-            + queues * (constant("QUANTUM") + constant("TAB") + FRAME))
+    """Most that any window may exceed rate * t by, bytes: the top of sch_rate_group.c.
+
+    Of queues of best effort, each of which is in use; their weights may change.
+    """
+    a_round = rate / 8e9 * constant("ROUND") / queues
+    quantum = max(min(a_round, constant("QUANTUM")), FRAME)
+    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + FRAME
+            + queues * (2 * quantum + FRAME / 2 + 2 * FRAME))
 
 
 def hold(case: str) -> dict:
