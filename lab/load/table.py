@@ -437,7 +437,8 @@ BRIEF = {
     "light diffserv8 1", "random precedence", "new flow", "one of eight", "recounted",
     "rehosted", "one by one", "one by one after bulk",
     "waits 100 8", "ingress uneven", "drops, egress", "hung", "slow timers 256", "stopped", "busy",
-    "fill", "below", "below EF", "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
+    "fill", "below", "below EF",
+    "echo 8", "crowd 256", "tcp flows", "root tcp flows", "cs5 udp", "root cs5 udp",
     *(f"{contender}: {name}" for contender in ALSO for name in ("80/20", "switch 8")),
 }
 

@@ -258,7 +258,7 @@ def cost(rows: Rows) -> plt.Figure:
         low, high = row["ratios"][0], row["ratios"][-1]
         right.errorbar([number], [row["ratio"]], [[row["ratio"] - low], [high - row["ratio"]]],
                        color=colour, marker=marker, capsize=4, ms=5)
-    right.set_xticks(range(len(speeds)), [r["label"] for r in speeds])
+    right.set_xticks(range(len(speeds)), [r["label"].replace(" ", "\n") for r in speeds])
     right.set(ylabel="two senders: times the packets of one", ylim=(0, 2.5),
               xlabel="64 bytes, below the rate", xlim=(-0.5, len(speeds) - 0.5))
     right.axhline(1, color="black", lw=0.8, ls="--")
