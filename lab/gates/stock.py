@@ -31,6 +31,7 @@ LOADS = (  # of stock.sh: (name, class or None, least and most Mbit/s that it se
 BOOTED = """#!/bin/sh
 check() { if sh -c "$2" > /tmp/out 2>&1; then echo "OK $1"; else cat /tmp/out; echo "FAIL $1"; fi; }
 exec > /dev/console 2>&1
+echo  # the console may be in the middle of a line
 shaped="cake-tc qdisc show dev eth0 | grep -q 'cake_mq.*bandwidth 900Mbit'"
 for i in $(seq 30); do sh -c "$shaped" && break; sleep 1; done
 check "systemd: the unit of the guide shapes at boot" "$shaped"
