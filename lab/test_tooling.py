@@ -34,7 +34,7 @@ from gates import (
 )
 from guest import boot
 from load import scenarios, table
-from measure import demo, reported
+from measure import demo, reported, smp
 from tree import common, setup, tree
 from tree.kernel import BROKEN
 from tree.mutate import mutated, read_list
@@ -421,6 +421,13 @@ class Documents(unittest.TestCase):
         words = f"{one} times as many small packets as one (stock {stock}, root `cake` {cake};"
         self.assertTrue(words in " ".join((common.ROOT / "README.md").read_text().split()),
                         f"README.md does not say: {words}")
+
+    def test_bound(self):
+        """What make bench holds two CPUs to is the bound that the documentation states."""
+        text = (common.ROOT / "Documentation/networking/qdisc-shared-state.rst").read_text()
+        stated, = re.findall(r"For 8 queues of best effort at 1 Gbit/s and packets of 1514 bytes, "
+                             r"the upper bound is (\d+) KB", " ".join(text.split()))
+        self.assertEqual(int(stated), round(smp.bound(1e9, 8) / 1000))
 
 
 FRONT = (  # rows of README.md's tables: (how they begin, where the figures of results/ are)

@@ -355,10 +355,10 @@ def below(bed: Bed, load: float, tos: int = 0) -> dict:
     how often a timer is used for that."""
     hop = bed.prepare(1e9, 2)
     hop.stream(0, mode="paced", rate=load, tos=tos)
-    hop.meter(1e9, from_s=0.1)
+    hop.meter(1e9)
     before = wakeups()
     got = hop.run(0.3)
-    return {"timers": (wakeups() - before) / (1.5 * got["packets"])}
+    return {"timers": (wakeups() - before) / got["packets"]}
 
 
 def disturbed(bed: Bed, what: str) -> dict:
