@@ -47,7 +47,6 @@ struct rate_tree_speed {
  * @members: of it, and of those below it, that want slots
  * @longest: packet of those that were granted slots of late, bytes
  * @round: slots of all @members, the most of late, bytes
- * @bytes: that were sent, as of the last looks at the tree
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
  * @over: bytes beyond its rate divided by @quantum, for each priority, in units
@@ -83,7 +82,6 @@ struct rate_tree_class {
 	u32			members;
 	u32			longest;
 	u64			round;
-	u64			bytes;
 	u64			rate_until;
 	u64			ceil_until;
 	u64			over[RATE_TREE_PRIOS];
@@ -130,7 +128,7 @@ struct rate_tree {
  * struct rate_tree_queue - a queue that sends for classes of a tree
  * @tree: the tree
  * @granted: members with slots that have not begun: under the tree's lock
- * @open: members that are in their slots
+ * @open: members that are in their slots, or need none
  * @due: members that wait and have no slot yet, by @ask
  * @ask: when the first of @granted begins, ns
  * @wake: when the queue is going to ask, ns: read under the tree's lock
@@ -178,7 +176,6 @@ struct rate_tree_slot {
  * @queue: the queue
  * @next: when the next byte may go, ns
  * @left: what may still go, bytes; negative: what went too much
- * @sent: what the tree has not been told of, bytes
  * @since: when it began to wait, or its last slot began, ns
  * @ask: when to ask for a slot, ns
  * @turn: how long it waits for a slot, averaged, ns
@@ -186,6 +183,7 @@ struct rate_tree_slot {
  * @owed: the same as @left if that is negative, bytes
  * @backlogged: it has something to send
  * @paused: it does not wait for a slot until @ask
+ * @free: a short backlog needs no slot; it has waited for none since that is so
  * @wanted: its backlog less @left, bytes
  * @booked: bytes in @slot
  * @waits: it is in @waiting of its class
@@ -197,7 +195,7 @@ struct rate_tree_slot {
  * @open: in the list of its queue
  * @due: in the tree of its queue
  *
- * Fields up to @paused, and @known, @open and @due, are protected by the
+ * Fields up to @free, and @known, @open and @due, are protected by the
  * queue's lock, the rest by the tree's. Exceptions: @wanted, @longest and @owed
  * are written under the queue's lock, and read under the tree's; @booked and
  * @waits are read under the queue's lock. If one of them is old, the member is
@@ -209,7 +207,6 @@ struct rate_tree_member {
 	struct rate_tree_queue	*queue;
 	u64			next;
 	s64			left;
-	u64			sent;
 	u64			since;
 	u64			ask;
 	u32			turn;
@@ -217,6 +214,7 @@ struct rate_tree_member {
 	u32			owed;
 	bool			backlogged;
 	bool			paused;
+	bool			free;
 	u32			wanted;
 	u32			booked;
 	bool			waits;
@@ -234,7 +232,6 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 		   struct rate_tree_class *parent);
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		   u8 prio, u64 now);
-u64 rate_tree_bytes(struct rate_tree_class *c);
 void rate_tree_remove(struct rate_tree_class *c);
 
 void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,

@@ -29,6 +29,11 @@
  * If its member becomes idle, that grants one more, and another queue has the
  * last.
  *
+ * If a member becomes idle while no slot is to come, and its class and those
+ * above are below their ceils, it is *free*. It needs no slot for what takes
+ * RATE_TREE_SLACK in all, or as long as a packet if that is shorter, and owes
+ * that until it has one. Below the rate, small packets hardly take the lock.
+ *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
  * one that is furthest behind before others. If none is below its rate, the
@@ -47,7 +52,8 @@
  * late, at the rate of that class or, if they add up to more, at those of its
  * children; at most a second. A class may be ahead of its ceil by half a
  * RATE_TREE_HORIZON, two packets, or a round of up to RATE_TREE_SLOT_MAX, or up
- * to the longest packet of its siblings, whichever is longest.
+ * to the longest packet of its siblings, whichever is longest, and by what its
+ * members owe.
  *
  * A slot is rounded down to packets of the largest size in this backlog, cut to
  * the backlog, and increased by what the member overdrew in earlier slots. What
@@ -496,6 +502,7 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 		t->tail = later(t->tail, now);
 	if (!m->slots && m->left <= 0)
 		m->since = now;
+	m->free = false;
 	rate_tree_count(m->class, 1);
 	WRITE_ONCE(m->waits, true);
 	list_add_tail(&m->waiting, &m->class->waiting);
@@ -558,29 +565,14 @@ static void rate_tree_begin(struct rate_tree_member *m,
 	m->since = s->start;
 }
 
-/* Let the tree know what was sent */
-static void rate_tree_tell(struct rate_tree_member *m)
-{
-	struct rate_tree_class *c;
-
-	if (!m->sent)
-		return;
-
-	for (c = m->class; c; c = c->parent)
-		c->bytes += m->sent;
-	m->sent = 0;
-}
-
 /* Let a member begin the slots whose time has come */
 static void rate_tree_begin_slots(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree_queue *q = m->queue;
 	u64 lost = now - rate_tree_lateness(&q->ns);
 	struct rate_tree_slot *s = m->slot;
-	bool was = m->left > 0;
 	int i;
 
-	rate_tree_tell(m);
 	/* The tail has moved back if others gave up slots, or the rate rose */
 	for (i = 0; i < m->slots; i++)
 		if (after(s[i].start, q->tree->tail))
@@ -605,7 +597,7 @@ static void rate_tree_begin_slots(struct rate_tree_member *m, u64 now)
 	}
 	if (m->left > 0) {
 		rate_tree_not_due(m);
-		if (!was)
+		if (list_empty(&m->open))
 			list_add_tail(&m->open, &q->open);
 	} else if (!m->slots && RB_EMPTY_NODE(&m->due)) {
 		rate_tree_due(m, rate_tree_expect(m));
@@ -748,7 +740,6 @@ void rate_tree_charge(struct rate_tree_member *m, u32 len)
 	if (len > m->longest)
 		WRITE_ONCE(m->longest, len);
 	m->next += to_ns(&m->queue->ns, len);
-	m->sent += len;
 	m->left -= len;
 	if (m->left <= 0) {
 		WRITE_ONCE(m->owed, -m->left);
@@ -800,6 +791,22 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
 }
 
+/* Is there room for packets without a slot? A queue that has never looked at
+ * the tree does not know how many.
+ */
+static bool rate_tree_room(const struct rate_tree_member *m, u64 now)
+{
+	const struct rate_tree_class *c;
+
+	if (!m->queue->slack ||
+	    after(m->queue->tree->tail, now + RATE_TREE_SLACK))
+		return false;
+	for (c = m->class; c->parent; c = c->parent)
+		if (after(c->ceil_until, now))
+			return false;
+	return true;
+}
+
 /* A member has nothing to send */
 static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 {
@@ -811,11 +818,15 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	m->paused = false;
 	m->backlogged = false;
 	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
+	list_del_init(&m->open);
+	/* It has had no slot, and pays what it owes with its next one */
+	if (m->free) {
+		WRITE_ONCE(m->wanted, 0);
+		return;
+	}
+
 	spin_lock(&t->lock);
-	rate_tree_tell(m);
 	rate_tree_unwait(m, now);
-	if (m->left > 0)
-		list_del_init(&m->open);
 	unsent = m->left + m->booked;
 	if (unsent > 0)
 		rate_tree_give_back(m, now, unsent);
@@ -831,6 +842,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 		if (t->root.members)
 			rate_tree_grant(t, now);
 	}
+	m->free = rate_tree_room(m, now);
 	spin_unlock(&t->lock);
 }
 
@@ -846,6 +858,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
  */
 void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 {
+	m->free = false;
 	rate_tree_idle(m, now);
 	m->paused = true;
 	m->backlogged = true;
@@ -886,6 +899,15 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 
 	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
 	WRITE_ONCE(m->wanted, wanted);
+	if (m->free && to_ns(&m->queue->ns, wanted) <= m->queue->slack) {
+		if (list_empty(&m->open)) {
+			m->next = later(m->next, now);
+			list_add_tail(&m->open, &m->queue->open);
+		}
+		return;
+	}
+	if (m->left <= 0)
+		list_del_init(&m->open);
 	if (wanted > READ_ONCE(m->booked) && !READ_ONCE(m->waits)) {
 		spin_lock(&t->lock);
 		if (!m->slots && m->left <= 0)
@@ -989,25 +1011,6 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	return known;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
-
-/**
- * rate_tree_bytes - what all queues have sent for a class and those below it
- * @c: the class
- *
- * Context: process context; RTNL held, or the class cannot go away.
- * Return: bytes, as of the last looks of the queues at the tree.
- */
-u64 rate_tree_bytes(struct rate_tree_class *c)
-{
-	u64 bytes;
-
-	spin_lock_bh(&c->tree->lock);
-	bytes = c->bytes;
-	spin_unlock_bh(&c->tree->lock);
-
-	return bytes;
-}
-EXPORT_SYMBOL_NS_GPL(rate_tree_bytes, "NET_SCHED_INTERNAL");
 
 /**
  * rate_tree_add - add a class
@@ -1119,6 +1122,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_join, "NET_SCHED_INTERNAL");
  */
 void rate_tree_leave(struct rate_tree_member *m, u64 now)
 {
+	m->free = false;
 	rate_tree_idle(m, now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_leave, "NET_SCHED_INTERNAL");

@@ -1154,6 +1154,73 @@ static void rtt_test_calls(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Below the rate, few slots are needed for small packets. That is no way around
+ * the rate of the root, or a ceil.
+ */
+static void rtt_test_free(struct kunit *test)
+{
+	static const struct {
+		u64	root;
+		u64	ceil;
+		u64	gap;	/* of packets on a queue, ns */
+		u32	len;
+		bool	below;	/* what the class may have */
+	} cases[] = {
+		{ 10 * RTT_GBIT, 10 * RTT_GBIT, 2000, 64, true },
+		{ 10 * RTT_GBIT, RTT_GBIT, 2000, 64, false },
+		{ RTT_GBIT, RTT_GBIT, 80000, RTT_MTU, false },
+	};
+	struct rtt_flow *f;
+	u32 i, j, slots;
+	struct rtt *s;
+	u64 due;
+
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		s = rtt_init(test, 0, cases[i].root);
+		rtt_add(s, 0, RTT_GBIT / 10, cases[i].ceil, 10000, 0);
+		rtt_load_all(s, 1);
+		for (j = 0; j < RTT_QUEUES; j++) {
+			s->flow[j].gap = 20 * cases[i].gap;
+			s->flow[j].len = cases[i].len;
+		}
+		rtt_run(s, 5 * RTT_MS);
+		for (j = 0; j < RTT_QUEUES; j++)
+			s->flow[j].gap = cases[i].gap;
+		rtt_measure(s, 2 * RTT_MS, 10 * RTT_MS);
+		for (j = slots = 0; j < RTT_QUEUES; j++)
+			slots += s->queue[j].q.grants;
+		if (cases[i].below) {
+			KUNIT_EXPECT_LE(test, slots * 10, s->packets);
+			due = 10 * RTT_MS / cases[i].gap * RTT_QUEUES * 64;
+		} else {
+			due = div_u64(cases[i].ceil, 100);
+		}
+		KUNIT_EXPECT_GE(test, s->bytes, due - due / 100);
+		KUNIT_EXPECT_LE(test, s->bytes, due + due / 100 + 20 * RTT_KB);
+		KUNIT_EXPECT_LE(test, div_u64(s->peak, NSEC_PER_SEC),
+				20 * RTT_KB);
+		rtt_end(s);
+	}
+
+	/* Nor is it one around those that wait, whose queues are late */
+	s = rtt_init(test, 0, RTT_GBIT);
+	rtt_add(s, 0, RTT_GBIT * 9 / 10, RTT_GBIT, 10000, 0);
+	rtt_add(s, 0, RTT_GBIT / 10, RTT_GBIT, 10000, 7);
+	for (i = 0; i < RTT_QUEUES; i++) {
+		f = rtt_load(s, 1 + i % 2, i);
+		if (i % 2) {
+			f->gap = 40000;
+			f->len = 200;
+		} else {
+			s->queue[i].late = 400 * NSEC_PER_USEC;
+			s->queue[i].wake = 5 * RTT_MS;
+		}
+	}
+	rtt_measure(s, 10 * RTT_MS, 20 * RTT_MS);
+	KUNIT_EXPECT_GE(test, rtt_got(s, 1) * 100, s->bytes * 89);
+	rtt_end(s);
+}
+
 /* Drops leave no more than what the member may send, and it leaves then */
 static void rtt_test_drops(struct kunit *test)
 {
@@ -1390,6 +1457,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_ceil_round),
 	KUNIT_CASE(rtt_test_paused),
 	KUNIT_CASE(rtt_test_calls),
+	KUNIT_CASE(rtt_test_free),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),
 	KUNIT_CASE(rtt_test_stop),
