@@ -14,7 +14,7 @@
 #define RATE_TREE_ROUND		(200 * NSEC_PER_USEC) /* wanted for all slots */
 #define RATE_TREE_AHEAD		(40 * NSEC_PER_USEC) /* granted in advance */
 #define RATE_TREE_HORIZON	NSEC_PER_MSEC	/* unused time made up for */
-#define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* sent early at most */
+#define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early, or without slot */
 #define RATE_TREE_LATE		(250 * NSEC_PER_USEC) /* without a kick */
 #define RATE_TREE_PRIOS		8
 #define RATE_TREE_SLOTS		8		/* of a member at a time */
@@ -138,7 +138,7 @@ struct rate_tree {
  * @booked: there were @granted when the queue last looked
  * @changes: of the tree, as far as the queue has seen them
  * @ns: speed of the root, as of the last look at the tree
- * @slack: how early a packet may go, ns
+ * @slack: how early a packet may go, and how much without a slot, ns
  *
  * Protected by the lock of the queue, unless said.
  */
@@ -176,14 +176,14 @@ struct rate_tree_slot {
  * @queue: the queue
  * @next: when the next byte may go, ns
  * @left: what may still go, bytes; negative: what went too much
- * @since: when it began to wait, or its last slot began, ns
+ * @since: when it began to wait, its last slot began, or it became idle, ns
  * @ask: when to ask for a slot, ns
  * @turn: how long it waits for a slot, averaged, ns
  * @longest: length of the longest packet of this backlog, bytes
  * @owed: the same as @left if that is negative, bytes
  * @backlogged: it has something to send
  * @paused: it does not wait for a slot until @ask
- * @free: a short backlog needs no slot; it has waited for none since that is so
+ * @free: it has waited for no slot since it was idle, and may do without one
  * @wanted: its backlog less @left, bytes
  * @booked: bytes in @slot
  * @waits: it is in @waiting of its class

@@ -59,8 +59,9 @@ class Tree:
 
     end, start: that time, ns; start 0: the last four fifths of it. late: how late timers are
     on average, ns. bound: how much a class may be off what it should get, %; None: that is not
-    known. over: what the next hop may have to queue, KB; None: shown, not judged. changes: of
-    classes, (ns, number, rate, ceil). sparse: numbers of flows whose waits count.
+    known. over: what the next hop may have to queue, KB; None: shown, not judged. locks: how often
+    its lock may be taken per packet; None: shown, not judged. changes: of classes, (ns, number,
+    rate, ceil). sparse: numbers of flows whose waits count.
     """
 
     ceil: float
@@ -69,6 +70,7 @@ class Tree:
     late: int = 3 * US
     bound: float | None = 0.5
     over: float | None = 64
+    locks: float | None = None
     classes: list[Class] = field(default_factory=list)
     flows: list[Flow] = field(default_factory=list)
     changes: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -94,6 +96,11 @@ class Tree:
             if stop >= self.end:
                 part = on / (on + off) if off else 1
                 self.classes[leaf].wants += bps * part if bps else float("inf")
+
+    @property
+    def due(self) -> float:
+        """What all classes together should get, bit/s: the rate, or what there is to send."""
+        return min(self.ceil, sum(c.wants for c in self.classes if not c.children))
 
     def text(self, seed: int) -> str:
         """What sim.c reads."""
@@ -375,6 +382,16 @@ def sparse(rate: float, busy: int, share: float = 0.25) -> Tree:
     return tree
 
 
+def light(part: float, length: int, locks: float) -> Tree:
+    """Eight classes on as many queues that send a part of 10 Gbit, in packets of a length."""
+    tree = Tree(10 * GBIT, end=SECOND // 4, bound=None, locks=locks)
+    for _ in range(8):
+        leaf = tree.add(0, GBIT)
+        tree.sparse += range(len(tree.flows), len(tree.flows) + 8)
+        tree.load(leaf, range(8), bps=part * tree.ceil / 64, length=length)
+    return tree
+
+
 def sparse_site() -> Tree:
     """Four sites, each with 28 customers that always send and two that hardly do."""
     tree = Tree(10 * GBIT)
@@ -454,6 +471,8 @@ TREES: dict[str, Callable[[], Tree]] = {
     "sparse beside 32, 1 Gbit": lambda: sparse(GBIT, 32),
     "sparse beside rates of 32 Gbit below 10": lambda: sparse(10 * GBIT, 8, share=3.2),
     "sparse on busy sites": sparse_site,
+    "20 % of 10 Gbit in packets of 64 bytes": lambda: light(0.2, 64, locks=0.5),
+    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME, locks=2.5),
 }
 
 

@@ -48,8 +48,9 @@ ONLY = {"htb": ("2 classes on 8 queues", "8 classes, every other on one queue", 
         "mq + htb": ("2 classes on 8 queues",)}
 BRIEF = {"2 classes on 8 queues", "8 classes, every other on one queue", "8 classes, 64 KB GSO",
          "4 of 8 classes have a ceil of 1 Gbit", "4 sites, 50 customers each, half of them send",
-         "priority 0 sends 5 of 10 Gbit", "20 Mbit", "at random, 4", "sparse beside 8, 1 Gbit"}
-USED = 99.9  # %, of the rate at least
+         "priority 0 sends 5 of 10 Gbit", "20 Mbit", "at random, 4", "sparse beside 8, 1 Gbit",
+         "20 % of 10 Gbit in packets of 64 bytes"}
+USED = 99.9  # %, of what should be sent at least
 SPARSE = 200  # us, that a packet of a class below its rate may wait at most
 
 
@@ -95,7 +96,9 @@ class Row:
                "too much is sent at once":
                    self.tree.over is not None and self.excess > self.tree.over,
                "a class below its rate waits too long":
-                   self.wait is not None and self.wait > SPARSE}
+                   self.wait is not None and self.wait > SPARSE,
+               "the lock is taken too often":
+                   None not in (self.tree.locks, self.locks) and self.locks > self.tree.locks}
         where = f"{self.name}, {self.contender}" if self.contender else self.name
         return [f"{where}: {what}" for what, so in bad.items() if so]
 
@@ -117,7 +120,7 @@ def simulate(name: str) -> Row:
         raise Die(f"{name}: the simulator ended with {done.returncode}: {done.stderr}")
     got = json.loads(done.stdout)
     bps = [one["bps"] for one in got["classes"]]
-    rates = [rate for at, *_, rate in tree.changes if at >= tree.start] or [tree.ceil]
+    rates = [rate for at, *_, rate in tree.changes if at >= tree.start] or [tree.due]
     return Row(name, tree, 100 * bps[0] * len(rates) / sum(rates),
                off(tree, bps),
                got["classes"][0]["peak"] / 1000,
@@ -136,7 +139,7 @@ def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]
 def in_kernel(row: dict) -> Row:
     """What load.trees.run() has measured."""
     tree = TREES[row["tree"]]()
-    return Row(row["tree"], tree, 100 * row["bps"][0] / tree.ceil,
+    return Row(row["tree"], tree, 100 * row["bps"][0] / tree.due,
                off(tree, row["bps"]), row["excess"] / 1000,
                max((row["wait"][f] * 1e6 for f in tree.sparse), default=None),
                contender=row["contender"])

@@ -29,10 +29,11 @@
  * If its member becomes idle, that grants one more, and another queue has the
  * last.
  *
- * If a member becomes idle while no slot is to come, and its class and those
- * above are below their ceils, it is *free*. It needs no slot for what takes
- * RATE_TREE_SLACK in all, or as long as a packet if that is shorter, and owes
- * that until it has one. Below the rate, small packets hardly take the lock.
+ * If no slot is to come when a member becomes idle, it is *free* for
+ * RATE_TREE_HORIZON: it needs no slot for what takes RATE_TREE_SLACK in all, or
+ * as long as a packet if that is shorter. It owes that until it has a slot, or
+ * becomes idle after that time. Below the rate, small packets hardly take the
+ * lock.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -551,6 +552,13 @@ static u64 rate_tree_expect(const struct rate_tree_member *m)
 	return m->since + m->turn - rate_tree_ahead(&m->queue->ns);
 }
 
+/* Does a member need no slot for so many bytes? */
+static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
+{
+	return m->free && !after(now, m->since + RATE_TREE_HORIZON) &&
+	       to_ns(&m->queue->ns, bytes) <= m->queue->slack;
+}
+
 static void rate_tree_begin(struct rate_tree_member *m,
 			    const struct rate_tree_slot *s)
 {
@@ -791,22 +799,6 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
 }
 
-/* Is there room for packets without a slot? A queue that has never looked at
- * the tree does not know how many.
- */
-static bool rate_tree_room(const struct rate_tree_member *m, u64 now)
-{
-	const struct rate_tree_class *c;
-
-	if (!m->queue->slack ||
-	    after(m->queue->tree->tail, now + RATE_TREE_SLACK))
-		return false;
-	for (c = m->class; c->parent; c = c->parent)
-		if (after(c->ceil_until, now))
-			return false;
-	return true;
-}
-
 /* A member has nothing to send */
 static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 {
@@ -820,7 +812,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
 	list_del_init(&m->open);
 	/* It has had no slot, and pays what it owes with its next one */
-	if (m->free) {
+	if (rate_tree_free(m, now, -m->left)) {
 		WRITE_ONCE(m->wanted, 0);
 		return;
 	}
@@ -842,7 +834,9 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 		if (t->root.members)
 			rate_tree_grant(t, now);
 	}
-	m->free = rate_tree_room(m, now);
+	/* A queue that has never asked does not know how much that allows */
+	m->free = m->queue->slack && !after(t->tail, now + RATE_TREE_SLACK);
+	m->since = now;
 	spin_unlock(&t->lock);
 }
 
@@ -899,7 +893,7 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 
 	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
 	WRITE_ONCE(m->wanted, wanted);
-	if (m->free && to_ns(&m->queue->ns, wanted) <= m->queue->slack) {
+	if (rate_tree_free(m, now, wanted)) {
 		if (list_empty(&m->open)) {
 			m->next = later(m->next, now);
 			list_add_tail(&m->open, &m->queue->open);

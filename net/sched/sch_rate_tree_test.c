@@ -312,8 +312,8 @@ static void rtt_expect_rate(struct rtt *s, u64 ms, u64 excess)
 {
 	u64 due = div_u64(s->tree.root.ceil * ms, 1000);
 
-	KUNIT_EXPECT_GE(s->test, s->bytes, due - due / 1000);
-	KUNIT_EXPECT_LE(s->test, s->bytes, due + due / 1000 + excess);
+	KUNIT_EXPECT_GE(s->test, s->bytes * 1000, due * 999);
+	KUNIT_EXPECT_LE(s->test, s->bytes * 1000, due * 1001 + excess * 1000);
 	KUNIT_EXPECT_LE(s->test, div_u64(s->peak, NSEC_PER_SEC), excess);
 }
 
@@ -374,8 +374,8 @@ static void rtt_test_shares(struct kunit *test)
 		rtt_expect(s, 3, 400);
 		for (j = 0; j < RTT_QUEUES; j++)
 			KUNIT_EXPECT_LE(test, abs((s64)s->flow[j].bytes * 40 -
-						  (s64)s->bytes),
-					(s64)s->bytes / 50);
+						  (s64)s->bytes) * 50,
+					(s64)s->bytes);
 		rtt_expect_rate(s, 50, 20 * RTT_KB);
 		rtt_end(s);
 	}
@@ -1154,70 +1154,124 @@ static void rtt_test_calls(struct kunit *test)
 	rtt_end(s);
 }
 
-/* Below the rate, few slots are needed for small packets. That is no way around
- * the rate of the root, or a ceil.
- */
+/* A member sends packets, as soon as it may */
+static void rtt_send(struct rtt *s, struct rtt_flow *f, u32 packets, u32 len)
+{
+	struct rate_tree_queue *q = f->m.queue;
+	u64 when;
+
+	local_bh_disable();
+	rate_tree_backlog(&f->m, s->now, packets * len);
+	while (packets) {
+		if (!rate_tree_next(q, s->now, &when)) {
+			s->now = when;
+			continue;
+		}
+		rate_tree_charge(&f->m, len);
+		packets--;
+		rate_tree_backlog(&f->m, s->now, packets * len);
+	}
+	local_bh_enable();
+}
+
+/* A few bytes need no slot below the rate, and are paid for later */
 static void rtt_test_free(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	struct rtt_flow *f;
+	u32 slots;
+
+	rtt_add(s, 0, RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
+	f = rtt_load(s, 1, 0);
+	s->now = RTT_MS;
+	rtt_send(s, f, 1, 64);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 1);
+	rtt_send(s, f, 4, 64);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 1);
+	KUNIT_EXPECT_EQ(test, f->m.left, -256);
+	/* More than a packet */
+	rtt_send(s, f, 1, RTT_MTU);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
+	KUNIT_EXPECT_EQ(test, f->m.left, 0);
+	rtt_send(s, f, 1, RTT_MTU);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
+	KUNIT_EXPECT_EQ(test, f->m.left, -RTT_MTU);
+	/* Later, and after 64 KB, the time of which is not over */
+	s->now += 2 * RTT_MS;
+	rtt_send(s, f, 1, 64);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 3);
+	rtt_send(s, f, 1, 65000);
+	slots = s->queue[0].q.grants;
+	rtt_send(s, f, 1, 64);
+	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, slots + 1);
+	/* What was given back before it is charged is owed at once */
+	s->now += RTT_MS;
+	local_bh_disable();
+	rate_tree_backlog(&f->m, s->now, 65000);
+	rate_tree_backlog(&f->m, s->now, 0);
+	rate_tree_charge(&f->m, 65000);
+	rate_tree_backlog(&f->m, s->now, 0);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, f->m.left, 0);
+	KUNIT_EXPECT_GE(test, s->tree.tail, s->now + 50 * NSEC_PER_USEC);
+	rtt_end(s);
+}
+
+/* Going without slots is no way around the rate of the root or a ceil */
+static void rtt_test_free_rate(struct kunit *test)
 {
 	static const struct {
 		u64	root;
 		u64	ceil;
-		u64	gap;	/* of packets on a queue, ns */
+		u32	gap;	/* of packets on a queue, ns */
 		u32	len;
-		bool	below;	/* what the class may have */
 	} cases[] = {
-		{ 10 * RTT_GBIT, 10 * RTT_GBIT, 2000, 64, true },
-		{ 10 * RTT_GBIT, RTT_GBIT, 2000, 64, false },
-		{ RTT_GBIT, RTT_GBIT, 80000, RTT_MTU, false },
+		{ 10 * RTT_GBIT, 10 * RTT_MBIT, 50000, 64 },
+		{ 10 * RTT_GBIT, RTT_GBIT / 2, 4000, 64 },
+		{ RTT_GBIT, RTT_GBIT, 80000, RTT_MTU },
 	};
 	struct rtt_flow *f;
-	u32 i, j, slots;
 	struct rtt *s;
 	u64 due;
+	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(cases); i++) {
 		s = rtt_init(test, 0, cases[i].root);
-		rtt_add(s, 0, RTT_GBIT / 10, cases[i].ceil, 10000, 0);
+		rtt_add(s, 0, RTT_MBIT, cases[i].ceil, 10000, 0);
 		rtt_load_all(s, 1);
-		for (j = 0; j < RTT_QUEUES; j++) {
-			s->flow[j].gap = 20 * cases[i].gap;
-			s->flow[j].len = cases[i].len;
+		for (f = s->flow; f < s->flow + s->flows; f++) {
+			f->gap = 20 * cases[i].gap;
+			f->len = cases[i].len;
 		}
 		rtt_run(s, 5 * RTT_MS);
-		for (j = 0; j < RTT_QUEUES; j++)
-			s->flow[j].gap = cases[i].gap;
-		rtt_measure(s, 2 * RTT_MS, 10 * RTT_MS);
-		for (j = slots = 0; j < RTT_QUEUES; j++)
-			slots += s->queue[j].q.grants;
-		if (cases[i].below) {
-			KUNIT_EXPECT_LE(test, slots * 10, s->packets);
-			due = 10 * RTT_MS / cases[i].gap * RTT_QUEUES * 64;
-		} else {
-			due = div_u64(cases[i].ceil, 100);
-		}
-		KUNIT_EXPECT_GE(test, s->bytes, due - due / 100);
-		KUNIT_EXPECT_LE(test, s->bytes, due + due / 100 + 20 * RTT_KB);
+		for (f = s->flow; f < s->flow + s->flows; f++)
+			f->gap = cases[i].gap;
+		rtt_measure(s, 5 * RTT_MS, 40 * RTT_MS);
+		due = div_u64(cases[i].ceil, 25);
+		KUNIT_EXPECT_GE(test, s->bytes + 20 * RTT_KB, due);
+		KUNIT_EXPECT_LE(test, s->bytes, due + 20 * RTT_KB);
 		KUNIT_EXPECT_LE(test, div_u64(s->peak, NSEC_PER_SEC),
 				20 * RTT_KB);
 		rtt_end(s);
 	}
 
-	/* Nor is it one around those that wait, whose queues are late */
-	s = rtt_init(test, 0, RTT_GBIT);
-	rtt_add(s, 0, RTT_GBIT * 9 / 10, RTT_GBIT, 10000, 0);
-	rtt_add(s, 0, RTT_GBIT / 10, RTT_GBIT, 10000, 7);
-	for (i = 0; i < RTT_QUEUES; i++) {
-		f = rtt_load(s, 1 + i % 2, i);
-		if (i % 2) {
-			f->gap = 40000;
-			f->len = 200;
-		} else {
-			s->queue[i].late = 400 * NSEC_PER_USEC;
-			s->queue[i].wake = 5 * RTT_MS;
-		}
+	/* Many that sent little long ago do not all send at once */
+	s = rtt_init(test, 0, 10 * RTT_GBIT);
+	rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	for (i = 0; i < 15 * RTT_QUEUES; i++) {
+		if (i % RTT_QUEUES == 0)
+			rtt_add(s, 0, RTT_MBIT, 10 * RTT_GBIT, 10000, 7);
+		f = rtt_load(s, s->classes - 1, i % RTT_QUEUES);
+		f->gap = RTT_NEVER / 2;
+		f->arrive = i * 20 * NSEC_PER_USEC;
+		s->queue[i % RTT_QUEUES].late = 0;
 	}
-	rtt_measure(s, 10 * RTT_MS, 20 * RTT_MS);
-	KUNIT_EXPECT_GE(test, rtt_got(s, 1) * 100, s->bytes * 89);
+	rtt_run(s, 4 * RTT_MS);
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		f->arrive = 5 * RTT_MS;
+	rtt_load(s, 1, 0);
+	rtt_measure(s, RTT_MS / 2, RTT_MS);
+	rtt_expect_rate(s, 1, 20 * RTT_KB);
 	rtt_end(s);
 }
 
@@ -1458,6 +1512,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_paused),
 	KUNIT_CASE(rtt_test_calls),
 	KUNIT_CASE(rtt_test_free),
+	KUNIT_CASE(rtt_test_free_rate),
 	KUNIT_CASE(rtt_test_drops),
 	KUNIT_CASE(rtt_test_rate),
 	KUNIT_CASE(rtt_test_stop),
