@@ -83,7 +83,7 @@ CASES = {
         "upload of 6 Mbit beside a download",
         "https://github.com/huydoan94/cake-adapt/blob/f30b4e71ac519bdb25fb1f16e7896c384bd03192/"
         "profiling/2026-10-10-cake-mq/README.md",
-        "`cake` 7.3 (a rate of 7.6), `cake_mq` 3.3 Mbit (6)", 6e6,
+        "`cake` 7.3 of 7.6, `cake_mq` 3.3 of 6 Mbit", 6e6,
         {"upload": flows(0), "download": flows(1, down=True, bps=36e6)}, ("upload", "download"),
         options="besteffort", seconds=20, down=40e6),
     "priority": Case(
