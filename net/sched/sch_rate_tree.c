@@ -29,11 +29,12 @@
  * If its member becomes idle, that grants one more, and another queue has the
  * last.
  *
- * If no slot is to come when a member becomes idle, it is *free* for
- * RATE_TREE_HORIZON: it needs no slot for what takes RATE_TREE_SLACK in all, or
- * as long as a packet if that is shorter. It owes that until it has a slot, or
- * becomes idle after that time. Below the rate, small packets hardly take the
- * lock.
+ * If no slot is to come when a member becomes idle, and its class and those
+ * above are below their ceils, it is *free* for RATE_TREE_HORIZON: it needs no
+ * slot for what takes RATE_TREE_SLACK in all, or as long as a packet if that is
+ * shorter. It is charged for that when it becomes idle after half of it, or
+ * after that time, or with its next slot. Below the rate, small packets hardly
+ * take the lock.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -784,19 +785,37 @@ static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
 static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree *t = m->queue->tree;
-	u64 at = later(t->tail, now);
+	u64 at = later(t->tail, now), start;
 	struct rate_tree_class *c;
 	bool fresh;
 
+	/* What went without a slot took time that nobody used */
+	start = m->free ? later(t->tail, m->since) : at;
 	for (c = m->class; c; c = c->parent)
 		c->longest = max(c->longest, bytes);
 	for (c = m->class; c->parent; c = c->parent) {
 		fresh = c->state != RATE_TREE_READY;
 		rate_tree_detach(c);
-		rate_tree_account(c, at, at, bytes);
+		rate_tree_account(c, start, at, bytes);
 		rate_tree_attach(c, at, fresh);
 	}
-	t->tail = at + to_ns_exact(&t->root.ceil_ns, bytes);
+	t->tail = start + to_ns_exact(&t->root.ceil_ns, bytes);
+}
+
+/* Is there room for packets without a slot? A queue that has never asked does
+ * not know for how many.
+ */
+static bool rate_tree_room(const struct rate_tree_member *m, u64 now)
+{
+	const struct rate_tree *t = m->queue->tree;
+	const struct rate_tree_class *c;
+
+	if (!m->queue->slack || after(t->tail, now + RATE_TREE_SLACK))
+		return false;
+	for (c = m->class; c->parent; c = c->parent)
+		if (after(c->ceil_until, now))
+			return false;
+	return true;
 }
 
 /* A member has nothing to send */
@@ -811,8 +830,8 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	m->backlogged = false;
 	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
 	list_del_init(&m->open);
-	/* It has had no slot, and pays what it owes with its next one */
-	if (rate_tree_free(m, now, -m->left)) {
+	/* It has had no slot, and as much again may follow */
+	if (rate_tree_free(m, now, -2 * m->left)) {
 		WRITE_ONCE(m->wanted, 0);
 		return;
 	}
@@ -834,8 +853,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 		if (t->root.members)
 			rate_tree_grant(t, now);
 	}
-	/* A queue that has never asked does not know how much that allows */
-	m->free = m->queue->slack && !after(t->tail, now + RATE_TREE_SLACK);
+	m->free = rate_tree_room(m, now);
 	m->since = now;
 	spin_unlock(&t->lock);
 }
