@@ -67,9 +67,9 @@
  * four packets if that is longer.
  *
  * In any interval t, the bytes sent do not exceed what the rate of the root
- * allows in t and in the time that slots are granted ahead, plus one packet per
- * member. Late queues add up to the lateness limit, and slots that were given
- * back up to the time that they are granted ahead.
+ * allows in t and in the time that slots are granted ahead, plus one packet and
+ * RATE_TREE_SLACK per member. Late queues add up to the lateness limit, and
+ * slots that were given back up to the time that they are granted ahead.
  *
  * A queue asks again when the first of its slots begins: what is granted until
  * then begins later. If it has none, it asks when a member is likely to have
@@ -789,7 +789,7 @@ static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
 	struct rate_tree_class *c;
 	bool fresh;
 
-	/* What went without a slot took time that nobody used */
+	/* What went without a slot has taken time that is over */
 	start = m->free ? later(t->tail, m->since) : at;
 	for (c = m->class; c; c = c->parent)
 		c->longest = max(c->longest, bytes);
@@ -823,6 +823,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree *t = m->queue->tree;
 	s64 unsent;
+	bool was;
 
 	rate_tree_not_due(m);
 	m->known = false;
@@ -837,6 +838,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	}
 
 	spin_lock(&t->lock);
+	was = rate_tree_wants(&t->root);
 	rate_tree_unwait(m, now);
 	unsent = m->left + m->booked;
 	if (unsent > 0)
@@ -847,6 +849,8 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	WRITE_ONCE(m->owed, 0);
 	WRITE_ONCE(m->wanted, 0);
 	WRITE_ONCE(m->booked, 0);
+	if (!was && rate_tree_wants(&t->root))
+		t->tail = later(t->tail, now);
 	/* It will not ask for the slot that follows its own */
 	if (t->last == m) {
 		t->last = NULL;
