@@ -472,7 +472,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "sparse beside rates of 32 Gbit below 10": lambda: sparse(10 * GBIT, 8, share=3.2),
     "sparse on busy sites": sparse_site,
     "20 % of 10 Gbit in packets of 64 bytes": lambda: light(0.2, 64, locks=0.5),
-    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME, locks=2.5),
+    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME, locks=4),
 }
 
 

@@ -31,10 +31,10 @@
  *
  * If no slot is to come when a member becomes idle, and its class and those
  * above are below their ceils, it is *free* for RATE_TREE_HORIZON: it needs no
- * slot for what takes RATE_TREE_SLACK in all, or as long as a packet if that is
- * shorter. It is charged for that when it becomes idle after half of it, or
- * after that time, or with its next slot. Below the rate, small packets hardly
- * take the lock.
+ * slot for what takes half of RATE_TREE_SLACK in all, or as long as half a
+ * packet if that is shorter. It is charged for that when it becomes idle after
+ * half of it, or after that time, or with its next slot. Below the rate, small
+ * packets hardly take the lock.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -557,7 +557,7 @@ static u64 rate_tree_expect(const struct rate_tree_member *m)
 static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	return m->free && !after(now, m->since + RATE_TREE_HORIZON) &&
-	       to_ns(&m->queue->ns, bytes) <= m->queue->slack;
+	       to_ns(&m->queue->ns, bytes) <= m->queue->slack / 2;
 }
 
 static void rate_tree_begin(struct rate_tree_member *m,

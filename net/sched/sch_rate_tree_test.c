@@ -1189,12 +1189,12 @@ static void rtt_test_free(struct kunit *test)
 	rtt_send(s, f, 4, 64);
 	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 1);
 	KUNIT_EXPECT_EQ(test, f->m.left, -256);
-	/* More than a packet */
+	/* More than half a packet */
 	rtt_send(s, f, 1, RTT_MTU);
 	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
 	KUNIT_EXPECT_EQ(test, f->m.left, 0);
 	s->now += 10 * NSEC_PER_USEC;
-	rtt_send(s, f, 1, RTT_MTU);
+	rtt_send(s, f, 1, RTT_MTU / 2);
 	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
 	KUNIT_EXPECT_EQ(test, f->m.left, 0);
 	/* What was sent has taken time that is over */

@@ -378,7 +378,7 @@ static void serve(struct flow *f)
 	u32 drop, len = 0;
 
 	must(f->packets, "to send, and has nothing: class", f->class);
-	if (with.pauses && one_in(15)) {
+	if (with.pauses && one_in(6)) {
 		trace("class %u pauses on queue %u", f->class, f->queue);
 		rate_tree_pause(&f->m, now, now + NSEC_PER_MSEC);
 		must(!f->m.left, "pauses, and has not settled: class",
