@@ -267,8 +267,9 @@ static void check_lists(struct rate_tree_member *m, s64 i)
 	     "waits, and in no list, or the reverse: member", i);
 	must(m->granted.head == (m->slots ? &q->granted : NULL),
 	     "has slots, and in no list, or the reverse: member", i);
-	must(m->open.head == (m->left > 0 || m->open.head ? &q->open : NULL),
-	     "may send, and in no list: member", i);
+	must(m->open.head == (m->left > 0 ? &q->open : NULL) ||
+	     (m->free && m->open.head == &q->open),
+	     "may send, and in no list, or the reverse: member", i);
 	must(m->left > -(s64)LONGEST, "sends without a slot: member", i);
 	must(m->due.root == (RB_EMPTY_NODE(&m->due) ? NULL : &q->due) ||
 	     (!m->due.root && !m->due.before && !m->due.behind),
