@@ -37,11 +37,14 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB) setup iproute2
 	@$(LAB) kernel patched $(if $(COMPARE),base)
 
-module: tree ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
+module: ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
+	@$(LAB) setup packages kernel
+	@$(LAB) tree apply
 	@$(LAB) module $(call options,KDIR)
 
-deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
-	@$(LAB) setup iproute2
+deb: ## packages of that module (DKMS) and of a tc that knows cake_mq
+	@$(LAB) setup packages kernel iproute2
+	@$(LAB) tree apply
 	@$(LAB) module --deb
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [ALL=1: all of its rows; COMPARE=1: of the other kernels as well]

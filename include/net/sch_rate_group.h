@@ -263,8 +263,8 @@ static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
  *
  * Context: any; what is read without the lock of the member, or torn in half on
  * 32-bit, is a figure in a report.
- * Return: bytes/s in the last full period; 0 if the member has sent nothing in
- * this one and the one before.
+ * Return: bytes/s in the last full period, or, while nothing was sent after it,
+ * in the one before; 0 if the member has sent nothing in this one and the last.
  */
 static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
 {

@@ -108,8 +108,8 @@ struct rate_tree_class {
  * @lock: taken once per slot, within that of a queue
  * @tail: end of the last slot that was granted, ns
  * @last: the member that was granted it; NULL if that has become idle
- * @changes: of classes, counted; a queue that sees a new one forgets what it
- *	expects
+ * @changes: of the rate of the root, counted; a queue that sees a new one
+ *	forgets what it expects
  * @blocked: classes above their ceil, by @ceil_until
  * @classes: all but the root; changes under RTNL
  * @root: its ceil is the rate of all

@@ -99,8 +99,12 @@ class Tree:
 
     @property
     def due(self) -> float:
-        """What all classes together should get, bit/s: the rate, or what there is to send."""
-        return min(self.ceil, sum(c.wants for c in self.classes if not c.children))
+        """What all classes together should get, bit/s: the rate, or what they may send."""
+        def may(one: Class) -> float:
+            below = sum(may(self.classes[n]) for n in one.children)
+            return min(one.ceil, below if one.children else one.wants)
+
+        return may(self.classes[0])
 
     def text(self, seed: int) -> str:
         """What sim.c reads."""
@@ -330,6 +334,15 @@ def relieved() -> Tree:
     return tree
 
 
+def goes_on() -> Tree:
+    """A site of 100 Mbit on an idle link, of whose two classes the one that goes first stops."""
+    tree = Tree(10 * GBIT, start=520 * MS, end=720 * MS)
+    site = tree.add(0, 100 * MBIT, 100 * MBIT)
+    tree.load(tree.add(site, MBIT, 100 * MBIT, prio=7), [0])
+    tree.load(tree.add(site, MBIT, 100 * MBIT), [1], stop=500 * MS)
+    return tree
+
+
 def slow_site() -> Tree:
     """A site of 20 Mbit on a link of 1 Gbit, one of whose classes sends 64 KB at a time."""
     tree = Tree(GBIT, end=10 * SECOND, bound=2, over=None)
@@ -453,6 +466,7 @@ TREES: dict[str, Callable[[], Tree]] = {
     "priority 0 on one queue, 100 Gbit": one_queue,
     "a ceil of 40 Mbit in a site of 200": low_ceil,
     "a site without a rate, after others stop": relieved,
+    "a site of 100 Mbit, one of two goes on": goes_on,
     "a site of 20 Mbit, 64 KB GSO, 1 Gbit": slow_site,
     "20 classes take turns, 64 KB GSO, 100 Mbit": in_turn,
     "five levels, 216 leaves, 16 queues": deep,

@@ -73,8 +73,8 @@ class Case:
 
     kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
     and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
-    flows: of each queue and tin. classes: of htb, each with a flow on each queue. beside:
-    what the base has instead, if not the same.
+    flows: of each queue and tin. pauses: queue 0 is idle for 28 of 30 ms. classes: of htb,
+    each with a flow on each queue. beside: what the base has instead, if not the same.
     """
 
     kind: str
@@ -85,6 +85,7 @@ class Case:
     load: float | None = None
     options: str = ""
     flows: int = 1
+    pauses: bool = False
     classes: int = 0
     beside: str = ""
 
@@ -107,6 +108,7 @@ CASES = {
     "60-percent": Case("cake_mq", 40, 1.045, **SMALL),
     "two-tins": Case("cake_mq", 40, 0.96, options="diffserv4"),
     "eight-flows-each": Case("cake_mq", 8, 0.935, flows=8),
+    "paused-flows": Case("cake_mq", 8, 1.3, rate=1e9, flows=120, pauses=True),
     # who shares nothing
     "root-cake": Case("cake", 8, 1.01),
     "root-cake-60-percent": Case("cake", 40, 1.009, **SMALL),
@@ -258,12 +260,13 @@ def flows(case: Case, kernel: Kernel) -> list[str]:
 def commands(case: Case, kernel: Kernel) -> list[str]:
     """Lines for /proc/hop."""
     all_ = flows(case, kernel)
-    pace = "mode=saturate depth=16"
+    pace = f"mode=saturate depth={max(16, 2 * case.flows)}"
     lines = ["clear"]
     for number, flow in enumerate(all_):
         if case.load:
             pace = f"mode=paced start={number * 100} rate={case.load / 8 / len(all_):.0f}"
-        lines.append(f"stream {flow} size={case.size} look=20000 {pace}")
+        on = " on=2000000 off=28000000" if case.pauses and not number else ""
+        lines.append(f"stream {flow} size={case.size} look=20000 {pace}{on}")
     seconds = 1.15 * (warm_up(case) + PACKETS) * case.size * 8 / (case.load or case.rate)
     return [*lines, f"meter rate={case.rate / 8:.0f}", f"run ns={seconds * 1e9 + 2e6:.0f}"]
 

@@ -321,7 +321,7 @@ measures some points again. Which version of the series was measured:
 | EDT | `mq` + `fq`, departure times of one clock for all queues from a BPF program, [lab/load/edt.c](../lab/load/edt.c), written after Algorithm 2 of the paper; drops what would have to wait longer than its horizon, 50 ms unless said |
 | tbf on each queue | a fixed part of the rate for each queue, unpatched kernel |
 
-Not here: the paper's own hardware and prototype, more than one CPU, and real NICs.
+Not here: the paper's own hardware and prototype, more than two CPUs, and real NICs.
 What the series loses is named with each figure.
 """  # noqa: E501
 

@@ -220,12 +220,12 @@ def faulty(row: dict, root: dict, case: Case) -> bool:
 def verdict(rows: dict, case: Case) -> str:
     """What the series did about a case; rows: {column: row}."""
     stock, here = (faulty(rows[column], rows["cake"], case) for column in ("cake_mq", "series"))
-    return "no" if here else "yes" if stock else "nothing to mend"
+    return "no" if here else "yes" if stock else "nothing to fix"
 
 
 def table(results: dict) -> list[str]:
     """The table of the guide, rates in Mbit/s; results: {column: {case: row}}."""
-    lines = ["| case | reported | root `cake` | `cake_mq` of 7.3.4 | series | mended |",
+    lines = ["| case | reported | root `cake` | `cake_mq` of 7.3.4 | series | fixed |",
              "|---|---|---|---|---|---|"]
     for name, case in CASES.items():
         cells = [" / ".join(told(results[column][name], what) for what in case.show)

@@ -48,8 +48,8 @@ ONLY = {"htb": ("2 classes on 8 queues", "8 classes, every other on one queue", 
         "mq + htb": ("2 classes on 8 queues",)}
 BRIEF = {"2 classes on 8 queues", "8 classes, every other on one queue", "8 classes, 64 KB GSO",
          "4 of 8 classes have a ceil of 1 Gbit", "4 sites, 50 customers each, half of them send",
-         "priority 0 sends 5 of 10 Gbit", "20 Mbit", "at random, 4", "sparse beside 8, 1 Gbit",
-         "20 % of 10 Gbit in packets of 64 bytes"}
+         "priority 0 sends 5 of 10 Gbit", "a site of 100 Mbit, one of two goes on", "20 Mbit",
+         "at random, 4", "sparse beside 8, 1 Gbit", "20 % of 10 Gbit in packets of 64 bytes"}
 USED = 99.9  # %, of what should be sent at least
 SPARSE = 200  # us, that a packet of a class below its rate may wait at most
 

@@ -86,6 +86,8 @@ def deb() -> list[Path]:
     shutil.copytree(HERE / "debian", where / "debian")
     shutil.move(where / "debian/cake-tc.8", where)
     shutil.copy(IPROUTE2.dir / "tc/tc", where / "cake-tc")
+    for kind in ("cake", "htb", "tbf"):
+        shutil.copy(IPROUTE2.dir / f"man/man8/tc-{kind}.8", where / f"cake-tc-{kind}.8")
     person = re.search(r"^M:\s+(.*)", (ROOT / "MAINTAINERS-snippet").read_text(), re.MULTILINE)[1]
     control = where / "debian/control"
     control.write_text(control.read_text().replace("@MAINTAINER@", person))

@@ -27,7 +27,9 @@
  * time of two packets if that is longer. Any queue that asks grants what is
  * due, to whichever member. The queue with the last slot asks before that ends.
  * If its member becomes idle, that grants one more, and another queue has the
- * last.
+ * last. That queue may be stopped, or no member may have a slot, as all classes
+ * are above their ceils. So each queue asks at least once per half of the
+ * lateness limit, below.
  *
  * If no slot is to come when a member becomes idle, and its class and those
  * above are below their ceils, it is *free* for RATE_TREE_HORIZON: it needs no
@@ -249,7 +251,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 		c->rate_until = later(c->rate_until, oldest);
 	}
 	/* It is ahead of others by its last slot at most, or this is old */
-	if (c->over[prio] - p->served[prio] > BIT_ULL(50))
+	if (c->over[prio] - p->served[prio] > BIT_ULL(60))
 		c->over[prio] = p->served[prio];
 	c->at_prio = prio;
 	c->state = RATE_TREE_READY;
@@ -640,8 +642,10 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	       rate_tree_grant(t, now))
 		grants--;
 
-	/* Others may want the lock meanwhile */
-	q->ask = grants ? now + NSEC_PER_SEC : now;
+	/* Others may want the lock meanwhile. Else it may be the only one that
+	 * asks, although it expects no slot.
+	 */
+	q->ask = grants ? now + rate_tree_lateness(&q->ns) / 2 : now;
 	q->seen = q->grants;
 	list_for_each_entry_safe(m, next, &q->granted, granted)
 		rate_tree_begin_slots(m, now);
@@ -664,7 +668,7 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	}
 }
 
-/* A class has changed, and how long turns take with it */
+/* The root has another rate. That changes how long turns take. */
 static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree_member *m;
@@ -672,7 +676,6 @@ static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 
 	q->changes = READ_ONCE(q->tree->changes);
 	q->ask = now;
-	/* The rate of the root may have risen */
 	list_for_each_entry(m, &q->open, open) {
 		m->turn = 0;
 		if (after(m->next, now))
@@ -968,15 +971,15 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
  * @now: time, ns
  *
  * Context: RTNL held, in process context.
- * Return: true if the owner has to let all queues ask, as what they wait for
- * may come sooner now.
+ * Return: true if the owner has to let all queues ask, as the root has another
+ * rate: what they wait for may come much sooner.
  */
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		   u8 prio, u64 now)
 {
 	u64 most = to_bytes(ceil, c->parent ? RATE_TREE_HORIZON / 2 :
 					      RATE_TREE_ROUND);
-	bool was, known = c->quantum;
+	bool was, changed = !c->parent && c->ceil && c->ceil != ceil;
 	struct rate_tree *t = c->tree;
 	u64 at, booked = 0;
 
@@ -987,11 +990,11 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	spin_lock_bh(&t->lock);
 	was = rate_tree_wants(&t->root);
 	/* Nothing is booked at the rate of a new root */
-	if (!c->parent && !known)
+	if (!c->parent && !c->ceil)
 		t->tail = now;
 	at = later(t->tail, now);
 	rate_tree_detach(c);
-	if (!c->parent && c->ceil && c->ceil != ceil)
+	if (changed)
 		booked = min(to_bytes(c->ceil, at - now), BIT(28));
 	if (rate != c->rate) {
 		rate_tree_speed(&c->rate_ns, rate);
@@ -1021,10 +1024,10 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	rate_tree_settle(c, at);
 	if (!was && rate_tree_wants(&t->root))
 		t->tail = later(t->tail, now);
-	WRITE_ONCE(t->changes, t->changes + known);
+	WRITE_ONCE(t->changes, t->changes + changed);
 	spin_unlock_bh(&t->lock);
 
-	return known;
+	return changed;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
 
