@@ -34,7 +34,8 @@ LOADS = {  # contender: scenarios
                 "sparse 1", "flood 60", "tins 4", "spread 2", "spread apart", "spread whole",
                 "beside", "gso split", "gso whole", "rate changes", "link flaps", "busy",
                 "ingress uneven", "ingress on/off", "flows 16/8 1000", "hosts dual-srchost",
-                "hosts dual-dsthost", "hosts hosts", "packed triple-isolate"),
+                "hosts dual-dsthost", "hosts hosts", "packed triple-isolate",
+                "saturated diffserv8"),
     "mq + cake shared": ("modes",),
     "mq + tbf shared": ("80/20", "gso split", "rate changes", "busy"),
 }

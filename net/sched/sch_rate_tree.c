@@ -621,8 +621,9 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 	struct rate_tree_member *m, *next;
 	int grants = RATE_TREE_GRANTS;
 	struct rate_tree *t = q->tree;
-	u64 ahead, waited, due;
 	struct rb_node *node;
+	s64 waited, soon;
+	u64 ahead, due;
 
 	atomic64_set(&q->wake, now);
 	spin_lock(&t->lock);
@@ -662,9 +663,10 @@ static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
 		m = due_member(node);
 		if (after(m->ask, now))
 			break;
-		waited = after(now, m->since) ? now - m->since : 0;
-		rate_tree_due(m, later(rate_tree_expect(m),
-				       now + max(ahead / 4, waited / 32)));
+		/* Less than 0 if its slot began early */
+		waited = now - m->since;
+		soon = max_t(s64, ahead / 4, waited / 32);
+		rate_tree_due(m, later(rate_tree_expect(m), now + soon));
 	}
 }
 
