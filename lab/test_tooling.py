@@ -500,8 +500,10 @@ class Front(unittest.TestCase):
     def test_links(self):
         """What the pages link to is there, headings included."""
         def anchors(page):
-            heads = (line.lstrip("# ").lower() for line in page.read_text().splitlines()
-                     if line.startswith("#"))
+            lines = page.read_text().splitlines()
+            rst = page.suffix == ".rst"
+            heads = (line.lstrip("# ").lower() for line, below in zip(lines, [*lines[1:], ""])
+                     if (below[:1] in {"-", "="} if rst else line.startswith("#")))
             return {re.sub(r"[^\w -]", "", head).strip().replace(" ", "-") for head in heads}
 
         pages = [common.ROOT / "README.md", common.ROOT / "lab/README.md", *RESULTS.glob("*.md")]

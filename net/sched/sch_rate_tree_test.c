@@ -723,7 +723,7 @@ static void rtt_test_quantum(struct kunit *test)
 	rtt_expect(s, 2, 500);
 	rtt_end(s);
 
-	/* Nor is what it had taken for old if one packet is much more than it */
+	/* Nor is what it had taken for old if a packet is much more than it */
 	s = rtt_init(test, 0, 10 * RTT_GBIT);
 	rtt_add(s, 0, RTT_KB, 10 * RTT_GBIT, 1, 0);
 	rtt_add(s, 0, RTT_KB, 10 * RTT_GBIT, 4, 0);
