@@ -27,7 +27,8 @@ help: ## this list
 setup: ## install what is missing, download and verify the base
 	@$(LAB) setup
 
-tree: setup ## unpack the base into build/linux and apply the series
+tree: ## unpack the base into build/linux and apply the series
+	@$(LAB) setup packages kernel
 	@$(LAB) tree apply
 
 export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>']
@@ -37,14 +38,11 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB) setup iproute2
 	@$(LAB) kernel patched $(if $(COMPARE),base)
 
-module: ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
-	@$(LAB) setup packages kernel
-	@$(LAB) tree apply
+module: tree ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
 	@$(LAB) module $(call options,KDIR)
 
-deb: ## packages of that module (DKMS) and of a tc that knows cake_mq
-	@$(LAB) setup packages kernel iproute2
-	@$(LAB) tree apply
+deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
+	@$(LAB) setup iproute2
 	@$(LAB) module --deb
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [ALL=1: all of its rows; COMPARE=1: of the other kernels as well]
@@ -83,6 +81,7 @@ fuzz: ## the C files of rate group and rate tree in user space: random scenarios
 	@$(LAB) fuzz $(call options,SEED SEEDS TIME FAMILY THREADS SAN SRC INC) $(call flags,FAULTS)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
+	@$(LAB) setup iproute2
 	@$(LAB) mutants
 
 coverage: build ## which lines of the series its tests run: KUnit, tdc, ynl, compat, scenarios

@@ -100,11 +100,7 @@ class Tree:
     @property
     def due(self) -> float:
         """What all classes together should get, bit/s: the rate, or what they may send."""
-        def may(one: Class) -> float:
-            below = sum(may(self.classes[n]) for n in one.children)
-            return min(one.ceil, below if one.children else one.wants)
-
-        return may(self.classes[0])
+        return wanted(self, max(one.prio for one in self.classes))[0]
 
     def text(self, seed: int) -> str:
         """What sim.c reads."""
