@@ -102,15 +102,17 @@ class Case:
 #   and 10 in htb
 # - with 1,024 members that all wait, and a slot of one packet for each, a queue looks at 12
 #   of them each time that it asks
+# The code is over the bounds of two-tins and root-cake, by 0.2 and 0.3 %: it has to become
+# cheaper again.
 SMALL = {"rate": 20e9, "size": 200, "load": 12e9}
 CASES = {
     **{f"saturated-{n}": Case("cake_mq", n, 0.935) for n in (2, 8, 40, 256, 1024)},
     "60-percent": Case("cake_mq", 40, 1.045, **SMALL),
-    "two-tins": Case("cake_mq", 40, 0.963, options="diffserv4"),
+    "two-tins": Case("cake_mq", 40, 0.96, options="diffserv4"),
     "eight-flows-each": Case("cake_mq", 8, 0.935, flows=8),
     "paused-flows": Case("cake_mq", 8, 0.65, rate=1e9, flows=120, pauses=True),
     # who shares nothing
-    "root-cake": Case("cake", 8, 1.014),
+    "root-cake": Case("cake", 8, 1.01),
     "root-cake-60-percent": Case("cake", 40, 1.009, **SMALL),
     "unshared-cake": Case("mq + cake", 8, 1.006),
     "fq_codel": Case("mq + fq_codel", 8, 1.001, load=5e9),
