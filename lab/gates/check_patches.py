@@ -8,9 +8,9 @@ the series touch, and after the last code of a series all of net/sched: by UML,
 and with allmodconfig (see lab/gates/check.config) by x86_64, i386 and clang. i386 is there for
 what only a link would show: 64-bit divisions by functions that the kernel does not have.
 
-Of --fast, build/check-verdicts.json keeps what was found of patches without a complaint. A patch
-is not checked again while it, the commits before it, the compiler, sparse and this file are the
-same.
+build/check-verdicts.json keeps what was found of patches without a complaint, those of --fast in
+a file of their own. A patch is not checked again while it, the commits before it, the compilers,
+sparse and this file are the same.
 """
 
 import functools
@@ -44,7 +44,7 @@ TREE = BUILD / "linux"
 WORK = BUILD / "check-linux"
 WORK_TC = BUILD / "check-iproute2"
 OUT = BUILD / "check-um"
-VERDICTS = BUILD / "check-verdicts.json"
+VERDICTS = {fast: BUILD / f"check-verdicts{'-fast' * fast}.json" for fast in (False, True)}
 SPARSE = f"CHECK={BUILD}/sparse/sparse"
 ALLMOD = ROOT / "lab/gates/check.config"
 CLANG = "-19"  # as Debian suffixes the programs' names
@@ -283,16 +283,19 @@ def style(patch: Path, cover: str, *options: str) -> list[str]:
 
 
 @functools.cache
-def tools() -> str:
-    """What all rows of a run with --fast are made by, and of which files, as one text."""
-    files = hash_files([Path(__file__), OUT / ".config", BUILD / "sparse/sparse"])
-    return "\n".join((files, capture(["gcc", "--version"], ROOT)[1], *touched("base", "HEAD")))
+def tools(fast: bool) -> str:
+    """What all rows of a run are made by, and of which files, as one text."""
+    files = [Path(__file__), OUT / ".config", BUILD / "sparse/sparse"]
+    compilers = ["gcc"] if fast else ["gcc", f"clang{CLANG}"]
+    versions = [capture([name, "--version"], ROOT)[1] for name in compilers]
+    return "\n".join((hash_files(files if fast else [*files, ALLMOD]), *versions,
+                      *touched("base", "HEAD")))
 
 
-def key(patch: Path, cover: str, commit: str) -> str:
-    """All that the row of a patch depends on in a run with --fast, as a hash."""
+def key(patch: Path, cover: str, commit: str, fast: bool) -> str:
+    """All that the row of a patch depends on, as a hash."""
     trees = git(TREE, "rev-parse", f"{commit}^{{tree}}", f"{commit}~^{{tree}}")
-    said = (tools(), trees, hash_files([patch]), cover)
+    said = (tools(fast), trees, hash_files([patch]), cover)
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
@@ -321,14 +324,15 @@ def check_kernel(table: dict, fast: bool) -> None:
                   "run make export")
     commit_of = dict(zip(patches, commits))
     configure(WORK, OUT, name="check-config")
-    verdicts = json.loads(VERDICTS.read_text()) if fast and VERDICTS.exists() else {}
+    file = VERDICTS[fast]
+    verdicts = json.loads(file.read_text()) if file.exists() else {}
     known, kept = None, {}
     for series in KERNEL.present():
         some = series.patches()
         code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
         for number, patch in enumerate(some, 1):
             name, commit = f"{patch.parent.name}/{patch.name}", commit_of[patch]
-            now = key(patch, series.cover_text(), commit) if fast else None
+            now = key(patch, series.cover_text(), commit, fast)
             if now in verdicts:
                 table[name] = kept[now] = verdicts[now]
                 continue
@@ -351,9 +355,10 @@ def check_kernel(table: dict, fast: bool) -> None:
                 **built}
             if not any(table[name].values()):
                 kept[now] = table[name]
+                # A run may be ended: what was not looked at yet is kept as well
+                file.write_text(json.dumps({**verdicts, **kept}, indent=1) + "\n")
     checkout(WORK, commits[-1])
-    if fast:
-        VERDICTS.write_text(json.dumps(kept, indent=1) + "\n")
+    file.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 # --------------------------------------------------------------- iproute2
