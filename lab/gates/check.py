@@ -2,26 +2,22 @@
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
 --fast leaves out what needs more packages than the lab does, and the other
-compilers, and writes nothing. --table puts the table of the last recorded run, which is
-in results/check.json and check.txt, into tests.md. The columns are made in
+compilers, and writes nothing. The whole puts its table into tests.md. The columns are made in
 lab/gates/check_patches.py, the lines below them in lab/gates/check_series.py. No Debian suite has
 smatch, so there is no column for it.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, result_file, say
+from tree.common import ROOT, Die, command_line, put_table, result_file, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
 
 RESULTS = ROOT / "results" / "check.json"
-TEXT = ROOT / "results" / "check.txt"
-REPORT = ROOT / "results" / "tests.md"
-NO_TABLE = re.compile(r"(?m)^The whole has not been run .*\n")  # stands in REPORT instead
+REPORT = "tests.md"
 FAST = ("form", "style", "api", "maint", "doc", "sparse", "um")
 COLUMNS = (*FAST, "x86_64", "i386", "clang", "tc", "man")
 
@@ -60,30 +56,11 @@ def count(results: dict) -> tuple[int, list[str]]:
             [f"{where}: {line}" for where, said in told for line in said])
 
 
-def update_report() -> None:
-    """Put results/check.txt into results/tests.md, in place of what stands there for it."""
-    old = REPORT.read_text()
-    start = re.escape(table_lines(json.loads(RESULTS.read_text()))[0].split()[0])
-    text, changed = re.subn(rf"(?<=```\n){start}\b.*?(?=```)", lambda _: TEXT.read_text(),
-                            old, count=1, flags=re.S)
-    if not changed:
-        text, changed = NO_TABLE.subn(lambda _: f"```\n{TEXT.read_text()}```\n", old, count=1)
-    if not changed:
-        raise Die("results/tests.md has no block that begins with the table; put "
-                  "results/check.txt into one")
-    result_file(REPORT.name).write_text(text)
-
-
 def main(argv: Sequence[str]) -> None:
     """Check everything, print the table; Die names the first complaint."""
     parser = command_line("check", __doc__, record=True)
     parser.add_argument("--fast", action="store_true", help="with this compiler and packages")
-    parser.add_argument("--table", action="store_true", help="only put the table into the page")
-    args = parser.parse_args(argv)
-    if args.table:
-        update_report()
-        return
-    fast = args.fast
+    fast = parser.parse_args(argv).fast
     tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}
@@ -95,13 +72,13 @@ def main(argv: Sequence[str]) -> None:
             results["series"][name] = job()
         except Die as err:
             results["series"][name] = "", [str(err)]
-    text = "\n".join(table_lines(results)) + "\n"
+    lines = table_lines(results)
     if not fast:
         result_file(RESULTS.name).write_text(json.dumps(results, indent=1) + "\n")
-        result_file(TEXT.name).write_text(text)
+        put_table(REPORT, lines)
     failed = count(results)[1]
     for line in failed:
         print("FAIL " + line)
-    print(f"\n{text}", end="")
+    print("\n".join(["", *lines]))
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")

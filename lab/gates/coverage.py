@@ -5,7 +5,7 @@ Boots a kernel that counts (gcov) with KUnit, tdc, YNL, compat and some scenario
 the counts up, and compares them with the lines that the series add to the C files of
 net/sched, tests left out. BOUND percent of those that are code must have run, and each
 that has not is explained in lab/gates/coverage.txt. Writes coverage.json; --again
-judges the counts of the last run, --table prints the table of the results.
+judges the counts of the last run.
 """
 
 import collections
@@ -20,7 +20,17 @@ from pathlib import Path
 
 from guest import boot
 from tree import kernel
-from tree.common import BUILD, ROOT, Die, command_line, git, result_file, say, verdict
+from tree.common import (
+    BUILD,
+    ROOT,
+    Die,
+    command_line,
+    git,
+    put_table,
+    result_file,
+    say,
+    verdict,
+)
 
 from gates import compat, tdc
 from gates.kunit import run_suites
@@ -28,6 +38,7 @@ from gates.kunit import run_suites
 FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab/gates/coverage.txt"
 RESULTS = ROOT / "results/coverage.json"
+REPORT = "tests.md"
 BOUND = 95  # %
 LOADS = {  # contender: scenarios
     "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
@@ -217,12 +228,8 @@ def main(argv: Sequence[str]) -> None:
     """Measure, store, print and judge."""
     parser = command_line("coverage", __doc__, record=True)
     parser.add_argument("--again", action="store_true", help="judge the counts of the last run")
-    parser.add_argument("--table", action="store_true", help="only print the recorded table")
     args = parser.parse_args(argv)
     known = explanations()
-    if args.table:
-        print("\n".join(table(json.loads(RESULTS.read_text())["files"], known)))
-        return
     if not args.again:
         say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
         measure()
@@ -231,6 +238,8 @@ def main(argv: Sequence[str]) -> None:
         {"what": "lines that the series add to net/sched and that are code: number, function, "
          "text, tests that run it", "files": figures}, indent=None).replace("]], [", "]],\n[")
         + "\n")
-    print("\n".join(["", *table(figures, known)]))
+    lines = table(figures, known)
+    put_table(REPORT, lines)
+    print("\n".join(["", *lines]))
     checks, failed = judge(figures, known)
     verdict(checks - len(failed), failed)

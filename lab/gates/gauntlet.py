@@ -40,7 +40,17 @@ from typing import Any
 from guest.boot import Guest, run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
-from tree.common import BUILD, Die, command_line, git, latest_result, result_file, say, verdict
+from tree.common import (
+    BUILD,
+    Die,
+    command_line,
+    git,
+    latest_result,
+    put_table,
+    result_file,
+    say,
+    verdict,
+)
 
 from gates import tdc, torture
 from gates.coverage import added
@@ -48,6 +58,7 @@ from gates.kunit import run_suites
 
 RESULTS = "gauntlet.json"
 BASE = "gauntlet-base.json"
+REPORT = "tests.md"
 CPUS = 4
 MEM = "3G"
 OPS = {"kasan": 2000, "kcsan": 5000}  # operations of torture: kasan takes 0.9 s for each
@@ -504,5 +515,8 @@ def main(argv: Sequence[str]) -> None:
         done = list(pool.map(lambda which: work(which, wanted, args), chosen))
     rows = [row for some, _ in done for row in some]
     failed = [sentence for _, some in done for sentence in some]
-    print("\n".join(["", *(overview() if stored() else ()), ""]))
+    lines = overview() if stored() else []
+    if lines:
+        put_table(REPORT, lines)
+    print("\n".join(["", *lines, ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

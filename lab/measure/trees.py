@@ -23,11 +23,10 @@ from tree import kernel
 from tree.common import (
     BUILD,
     JOBS,
-    RESULTS,
     ROOT,
     Die,
     command_line,
-    result_file,
+    put_table,
     run,
     say,
     verdict,
@@ -178,14 +177,6 @@ def kernel_table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def put(tables: Sequence[list[str]]) -> None:
-    """The tables into the report, each in place of the one that is there."""
-    parts = (RESULTS / REPORT).read_text().split("\n```\n")
-    for number, lines in enumerate(tables):
-        parts[2 * number + 1] = "\n".join(lines)
-    result_file(REPORT).write_text("\n```\n".join(parts))
-
-
 def main(argv: Sequence[str]) -> None:
     """Simulate all trees, or those named, boot them; judge; put all tables into the report."""
     parser = command_line("trees", __doc__, record=True)
@@ -209,7 +200,8 @@ def main(argv: Sequence[str]) -> None:
     booted.sort(key=lambda row: names.index(row.name))
     print("\n".join(["", *kernel_table(booted), ""]))
     if args.compare and not args.name and not args.brief:
-        put((kernel_table(booted), table(rows)))
+        put_table(REPORT, kernel_table(booted))
+        put_table(REPORT, table(rows))
     judged = [*rows, *(row for row in booted if row.contender == OURS)]
     verdict(sum(not row.wrong() for row in judged),
             [line for row in judged for line in row.wrong()])

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -141,6 +142,20 @@ def result_file(name: str) -> Path:
     folder = RESULTS if recording() else BUILD / "results"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / name
+
+
+def put_table(report: str, lines: Sequence[str]) -> None:
+    """Put a table into a report of results/, in place of the block whose first line is the same.
+
+    report: the file's name. Written by result_file(); Die if it has no such block.
+    """
+    first = re.escape(lines[0].strip())
+    text, changed = re.subn(rf"(?<=^```\n)[ ]*{first} *\n.*?(?=^```$)",
+                            lambda _: "\n".join(lines) + "\n",
+                            latest_result(report).read_text(), count=1, flags=re.S | re.M)
+    if not changed:
+        raise Die(f"results/{report} has no block that begins with '{lines[0].strip()}'")
+    result_file(report).write_text(text)
 
 
 def latest_result(name: str) -> Path:
