@@ -152,8 +152,12 @@ def coccicheck() -> tuple[str, list[str]]:
         options = re.findall(r"^// Options: *(.*)$", rule.read_text(), re.M)
         cmd = ["timeout", "-k1", COCCI_SECONDS, "spatch", "-D", "report", "--no-show-diff",
                "--very-quiet", "--cocci-file", rule, *" ".join(options).split(),
-               "-I", "include", *(f for f in files if (where / f).exists())]
-        status, text = check.capture(cmd, where)
+               "-I", "include"]
+        there = [f for f in files if (where / f).exists()]
+        status, text = check.capture([*cmd, *there], where)
+        if status not in {0, *OUT_OF_TIME}:  # all at once may be too much for its stack
+            each = [check.capture([*cmd, f], where) for f in there]
+            status, text = max(one for one, _ in each), "\n".join(one for _, one in each)
         return status, [re.sub(r":\d+(:\d+)?(-\d+)?:", ":", line).replace(f"{where}/", "")
                         for line in text.splitlines() if re.match(r"\S+\.[ch]:\d", line)]
 
