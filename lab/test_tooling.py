@@ -376,7 +376,7 @@ class Documents(unittest.TestCase):
         """The table of make check: as recorded, for the patches that are here."""
         results = json.loads(check.RESULTS.read_text())
         text = "\n".join(check.table_lines(results))
-        self.assertTrue(f"```\n{text}\n```\n" in (RESULTS / check.REPORT).read_text(),
+        self.assertTrue(f"```\n{text}\n```\n" in (RESULTS / "tests.md").read_text(),
                         "run 'make check RECORD=1'")
         there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
                  for p in tree.patches()]

@@ -3,7 +3,7 @@
 
 kasan has KASAN, lockdep, DEBUG_OBJECTS, kmemleak and failslab; kcsan has KCSAN, strict.
 Both are x86_64 in QEMU, but what is one thing after the other is done by kasan as User-Mode
-Linux with one CPU: that takes a tenth of the time. Each does, beside the other,
+Linux with one CPU: that takes a tenth of the time. Each does
 
     KUnit       all suites; kcsan those of shared state only: what the others call is
                 arithmetic, which no other CPU sees
@@ -58,7 +58,6 @@ from gates.kunit import run_suites
 
 RESULTS = "gauntlet.json"
 BASE = "gauntlet-base.json"
-REPORT = "tests.md"
 CPUS = 4
 MEM = "3G"
 OPS = {"kasan": 2000, "kcsan": 5000}  # operations of torture: kasan takes 0.9 s for each
@@ -388,7 +387,6 @@ def control(job: Job, args: argparse.Namespace) -> None:
 
 WORK = {"KUnit": kunit, "tdc": suites, "torture": operations, "crowd": crowd,
         "control": control}
-STORING = threading.Lock()
 KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(WORK)}
 ALONE = {("kasan", "KUnit"): "kasan-um", ("kasan", "tdc"): "kasan-um"}  # one CPU is enough
 
@@ -457,42 +455,6 @@ def overview() -> list[str]:
               for pair, times in sorted(others.items()))]
 
 
-def work(which: str, wanted: Sequence[str],
-         args: argparse.Namespace) -> tuple[list[dict], list[str]]:
-    """Build a kernel and do its jobs: (rows, sentences about what failed)."""
-    usual = (args.ops, args.rounds, args.replay) == (None, ROUNDS, None)
-    rows, failed = [], []
-    built = set()
-    for name in KERNELS[which]:
-        if name not in wanted:
-            continue
-        runs = ALONE.get((which, name), which)
-        if runs not in built:
-            kernel.build(runs)
-            built.add(runs)
-        say(f"{which}: {name}")
-        job, start = Job(runs), time.monotonic()
-        row = {"kernel": which, "job": name, "sources": sources()}
-        try:
-            WORK[name](job, args)
-        except Die as error:  # the other jobs are as much worth knowing
-            job.failed.append(str(error))
-        if job.race:
-            ours, elsewhere = sorted_races(which, job.races)
-            job.failed += [f"data race: {race} ({times} times)"
-                           for race, times in ours.items()]
-            row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
-        row |= {"passed": job.passed, "failed": len(job.failed),
-                "seconds": round(time.monotonic() - start)}
-        rows.append(row)
-        failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
-        print(told(row), flush=True)
-        if usual:
-            with STORING:
-                store(row)
-    return rows, failed
-
-
 def main(argv: Sequence[str]) -> None:
     """Build, run, print, judge; a whole run is stored."""
     parser = command_line("gauntlet", __doc__, record=True)
@@ -511,12 +473,38 @@ def main(argv: Sequence[str]) -> None:
     if args.base:
         measure_base(args)
     chosen = [args.on] if args.on else list(KERNELS)
-    with ThreadPoolExecutor(len(chosen)) as pool:
-        done = list(pool.map(lambda which: work(which, wanted, args), chosen))
-    rows = [row for some, _ in done for row in some]
-    failed = [sentence for _, some in done for sentence in some]
+    usual = (args.ops, args.rounds, args.replay) == (None, ROUNDS, None)
+    rows, failed = [], []
+    built = set()
+    for which in chosen:
+        for name in KERNELS[which]:
+            if name not in wanted:
+                continue
+            runs = ALONE.get((which, name), which)
+            if runs not in built:
+                kernel.build(runs)
+                built.add(runs)
+            say(f"{which}: {name}")
+            job, start = Job(runs), time.monotonic()
+            row = {"kernel": which, "job": name, "sources": sources()}
+            try:
+                WORK[name](job, args)
+            except Die as error:  # the other jobs are as much worth knowing
+                job.failed.append(str(error))
+            if job.race:
+                ours, elsewhere = sorted_races(which, job.races)
+                job.failed += [f"data race: {race} ({times} times)"
+                               for race, times in ours.items()]
+                row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
+            row |= {"passed": job.passed, "failed": len(job.failed),
+                    "seconds": round(time.monotonic() - start)}
+            rows.append(row)
+            failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
+            print(told(row), flush=True)
+            if usual:
+                store(row)
     lines = overview() if stored() else []
-    if lines:
-        put_table(REPORT, lines)
     print("\n".join(["", *lines, ""]))
+    if lines:
+        put_table(lines)
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

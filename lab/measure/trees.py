@@ -200,8 +200,8 @@ def main(argv: Sequence[str]) -> None:
     booted.sort(key=lambda row: names.index(row.name))
     print("\n".join(["", *kernel_table(booted), ""]))
     if args.compare and not args.name and not args.brief:
-        put_table(REPORT, kernel_table(booted))
-        put_table(REPORT, table(rows))
+        put_table(kernel_table(booted), REPORT)
+        put_table(table(rows), REPORT)
     judged = [*rows, *(row for row in booted if row.contender == OURS)]
     verdict(sum(not row.wrong() for row in judged),
             [line for row in judged for line in row.wrong()])

@@ -144,17 +144,16 @@ def result_file(name: str) -> Path:
     return folder / name
 
 
-def put_table(report: str, lines: Sequence[str]) -> None:
+def put_table(lines: Sequence[str], report: str = "tests.md") -> None:
     """Put a table into a report of results/, in place of the block whose first line is the same.
 
-    report: the file's name. Written by result_file(); Die if it has no such block.
+    Written by result_file(); Die if the report has no such block.
     """
-    first = re.escape(lines[0].strip())
-    text, changed = re.subn(rf"(?<=^```\n)[ ]*{first} *\n.*?(?=^```$)",
+    text, changed = re.subn(rf"(?<=^```\n){re.escape(lines[0])}\n.*?(?=^```$)",
                             lambda _: "\n".join(lines) + "\n",
-                            latest_result(report).read_text(), count=1, flags=re.S | re.M)
+                            (RESULTS / report).read_text(), count=1, flags=re.S | re.M)
     if not changed:
-        raise Die(f"results/{report} has no block that begins with '{lines[0].strip()}'")
+        raise Die(f"results/{report} has no block that begins with '{lines[0]}'")
     result_file(report).write_text(text)
 
 
