@@ -1094,7 +1094,7 @@ def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
         if names:
             boot_script(folder, f"scenarios-{Path(which).name}-{job}", "load.scenarios",
                         {"contender": contender, "scenarios": names}, hop=ko,
-                        allowed=allowed, virtual=True, timeout=900, **more,
+                        allowed=allowed, virtual=True, timeout=3600, **more,
                         on_row=lambda row: keep(label + row.pop("scenario"), row))
 
     def flows(job, cases):

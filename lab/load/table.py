@@ -161,7 +161,7 @@ def fair_rows(size: dict) -> list[Row]:
             **percent),
         Row("hosts of 1 and 15 TCP flows: off root cake by, points",
             {"200 Mbit, dual-srchost, RTT 5 ms": ("tcp hosts near", "off"),
-             "200 Mbit, dual-srchost, RTT 20 ms": ("tcp hosts", "off")}, (2, 6), **percent),
+             "200 Mbit, dual-srchost, RTT 20 ms": ("tcp hosts", "off")}, (2, 7), **percent),
         Row("UDP echo beside TCP flows, 8 queues, 1 Gbit: p50, us",
             {**several([f"crowd {n}" for n in CROWDS], "p50_us", "{}"),
              **several([f"root crowd {n}" for n in CROWDS], "p50_us", "{}, cake at the root")},
