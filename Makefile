@@ -92,7 +92,7 @@ ladder: tree ## each series with only those before it: its kernel, its KUnit and
 	@$(LAB) setup iproute2 venv
 	@$(LAB) ladder $(SERIES)
 
-check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages]
+check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages, each series compiled once]
 	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB) check $(call flags,FAST)
 
@@ -128,7 +128,7 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched && $(LAB) demo --all && $(LAB) cost)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
 
 clean: ## remove build/ (the download cache stays)

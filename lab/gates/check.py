@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
---fast leaves out what needs more packages than the lab does, and the other
-compilers, and writes nothing. The whole puts its table into tests.md. The columns are made in
-lab/gates/check_patches.py, the lines below them in lab/gates/check_series.py. No Debian suite has
-smatch, so there is no column for it.
+--fast leaves out what needs more packages than the lab does, the other compilers and the words of
+codespell, compiles once for each series, and writes nothing. The whole puts its table into
+tests.md. The columns are made in lab/gates/check_patches.py, the lines below them in
+lab/gates/check_series.py. No Debian suite has smatch, so there is no column for it.
 """
 
 import json
@@ -58,7 +58,8 @@ def count(results: dict) -> tuple[int, list[str]]:
 def main(argv: Sequence[str]) -> None:
     """Check everything, print the table; Die names the first complaint."""
     parser = command_line("check", __doc__, record=True)
-    parser.add_argument("--fast", action="store_true", help="with this compiler and packages")
+    parser.add_argument("--fast", action="store_true",
+                        help="with this compiler and packages, each series compiled once")
     fast = parser.parse_args(argv).fast
     tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",

@@ -32,20 +32,19 @@ GATES = (  # (name, what runs)
     ("mutants", ("mutants",)),
     ("stock kernel", ("stock",)),
     ("compat", ("compat",)),
+    ("torture", ("torture", "--kernel", "um")),
     ("changes", ("changes",)),
     ("YNL", ("ynl",)),
     ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit",)),
     ("fuzz", ("fuzz",)),
     ("fuzz finds faults", ("fuzz", "--faults")),
-    ("debug kernel builds", ("kernel", "debug")),
-    ("torture", ("torture",)),
     ("demo", ("demo",)),
     ("trees", ("trees", "--brief")),
     ("figures", ("figures", "--check")),
 )
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
-BESIDE = {"tdc", "stock kernel", "compat", "changes", "tooling", "YNL", "KUnit",
+BESIDE = {"tdc", "stock kernel", "compat", "torture", "changes", "tooling", "YNL", "KUnit",
           "mutants", "patches"}  # do not keep two CPUs busy; the longest come first
 
 
