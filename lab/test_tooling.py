@@ -677,6 +677,19 @@ class CommandLine(unittest.TestCase):
                     other = re.sub(r"result_file\([^)]*\)", "", line)
                     self.assertFalse(writes.search(other), f"{path.name}: {line}")
 
+    def test_tables(self):
+        """Tables take the place of those that begin alike, all of them; others stay."""
+        with tempfile.TemporaryDirectory() as name, \
+                unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
+                unittest.mock.patch.object(common, "RESULTS", Path(name)):
+            page = Path(name) / "x.md"
+            page.write_text("```\na\n1\n```\n```\nb\n2\n```\n```\nc\n3\n```\n")
+            common.put_tables(["a", "4"], ["c", "5"], report="x.md")
+            self.assertEqual(page.read_text(),
+                             "```\na\n4\n```\n```\nb\n2\n```\n```\nc\n5\n```\n")
+            with self.assertRaises(common.Die):
+                common.put_tables(["d"], report="x.md")
+
     def test_make(self):
         """The Makefile gives verbs only options that they have."""
         lines = re.findall(r"(?m)^\t@\$\(LAB\) (.*)$", (common.ROOT / "Makefile").read_text())

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, put_table, result_file, say
+from tree.common import ROOT, Die, command_line, put_tables, result_file, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -73,13 +73,12 @@ def main(argv: Sequence[str]) -> None:
         except Die as err:
             results["series"][name] = "", [str(err)]
     lines = table_lines(results)
-    if not fast:
-        result_file(RESULTS.name).write_text(json.dumps(results, indent=1) + "\n")
     failed = count(results)[1]
     for line in failed:
         print("FAIL " + line)
     print("\n".join(["", *lines]))
     if not fast:
-        put_table(lines)
+        result_file(RESULTS.name).write_text(json.dumps(results, indent=1) + "\n")
+        put_tables(lines)
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")

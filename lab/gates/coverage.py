@@ -26,7 +26,7 @@ from tree.common import (
     Die,
     command_line,
     git,
-    put_table,
+    put_tables,
     result_file,
     say,
     verdict,
@@ -239,6 +239,6 @@ def main(argv: Sequence[str]) -> None:
         + "\n")
     lines = table(figures, known)
     print("\n".join(["", *lines]))
-    put_table(lines)
+    put_tables(lines)
     checks, failed = judge(figures, known)
     verdict(checks - len(failed), failed)

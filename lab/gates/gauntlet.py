@@ -46,7 +46,7 @@ from tree.common import (
     command_line,
     git,
     latest_result,
-    put_table,
+    put_tables,
     result_file,
     say,
     verdict,
@@ -455,6 +455,24 @@ def overview() -> list[str]:
               for pair, times in sorted(others.items()))]
 
 
+def carry_out(which: str, name: str, runs: str,
+              args: argparse.Namespace) -> tuple[dict, list[str]]:
+    """Do a job of a kernel: (its row, sentences about what failed). runs: the kernel built."""
+    job, start = Job(runs), time.monotonic()
+    row = {"kernel": which, "job": name, "sources": sources()}
+    try:
+        WORK[name](job, args)
+    except Die as error:  # the other jobs are as much worth knowing
+        job.failed.append(str(error))
+    if job.race:
+        ours, elsewhere = sorted_races(which, job.races)
+        job.failed += [f"data race: {race} ({times} times)" for race, times in ours.items()]
+        row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
+    row |= {"passed": job.passed, "failed": len(job.failed),
+            "seconds": round(time.monotonic() - start)}
+    return row, [f"{which} {name}: {sentence}" for sentence in job.failed]
+
+
 def main(argv: Sequence[str]) -> None:
     """Build, run, print, judge; a whole run is stored."""
     parser = command_line("gauntlet", __doc__, record=True)
@@ -472,39 +490,25 @@ def main(argv: Sequence[str]) -> None:
         parser.error(f"jobs are of {', '.join(WORK)}")
     if args.base:
         measure_base(args)
-    chosen = [args.on] if args.on else list(KERNELS)
+    jobs = [(which, name) for which in ([args.on] if args.on else KERNELS)
+            for name in KERNELS[which] if name in wanted]
     usual = (args.ops, args.rounds, args.replay) == (None, ROUNDS, None)
     rows, failed = [], []
     built = set()
-    for which in chosen:
-        for name in KERNELS[which]:
-            if name not in wanted:
-                continue
-            runs = ALONE.get((which, name), which)
-            if runs not in built:
-                kernel.build(runs)
-                built.add(runs)
-            say(f"{which}: {name}")
-            job, start = Job(runs), time.monotonic()
-            row = {"kernel": which, "job": name, "sources": sources()}
-            try:
-                WORK[name](job, args)
-            except Die as error:  # the other jobs are as much worth knowing
-                job.failed.append(str(error))
-            if job.race:
-                ours, elsewhere = sorted_races(which, job.races)
-                job.failed += [f"data race: {race} ({times} times)"
-                               for race, times in ours.items()]
-                row |= {"races": dict(ours), "elsewhere": dict(sorted(elsewhere.items()))}
-            row |= {"passed": job.passed, "failed": len(job.failed),
-                    "seconds": round(time.monotonic() - start)}
-            rows.append(row)
-            failed += [f"{which} {name}: {sentence}" for sentence in job.failed]
-            print(told(row), flush=True)
-            if usual:
-                store(row)
+    for which, name in jobs:
+        runs = ALONE.get((which, name), which)
+        if runs not in built:
+            kernel.build(runs)
+            built.add(runs)
+        say(f"{which}: {name}")
+        row, sentences = carry_out(which, name, runs, args)
+        rows.append(row)
+        failed += sentences
+        print(told(row), flush=True)
+        if usual:
+            store(row)
     lines = overview() if stored() else []
     print("\n".join(["", *lines, ""]))
     if lines:
-        put_table(lines)
+        put_tables(lines)
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

@@ -26,7 +26,7 @@ from tree.common import (
     ROOT,
     Die,
     command_line,
-    put_table,
+    put_tables,
     run,
     say,
     verdict,
@@ -200,8 +200,7 @@ def main(argv: Sequence[str]) -> None:
     booted.sort(key=lambda row: names.index(row.name))
     print("\n".join(["", *kernel_table(booted), ""]))
     if args.compare and not args.name and not args.brief:
-        put_table(kernel_table(booted), REPORT)
-        put_table(table(rows), REPORT)
+        put_tables(kernel_table(booted), table(rows), report=REPORT)
     judged = [*rows, *(row for row in booted if row.contender == OURS)]
     verdict(sum(not row.wrong() for row in judged),
             [line for row in judged for line in row.wrong()])

@@ -144,16 +144,18 @@ def result_file(name: str) -> Path:
     return folder / name
 
 
-def put_table(lines: Sequence[str], report: str = "tests.md") -> None:
-    """Put a table into a report of results/, in place of the block whose first line is the same.
+def put_tables(*tables: Sequence[str], report: str = "tests.md") -> None:
+    """Put tables into a report of results/, each in place of the block with the same first line.
 
-    Written by result_file(); Die if the report has no such block.
+    Written by result_file(), from what is recorded; Die if the report lacks one of the blocks.
     """
-    text, changed = re.subn(rf"(?<=^```\n){re.escape(lines[0])}\n.*?(?=^```$)",
-                            lambda _: "\n".join(lines) + "\n",
-                            (RESULTS / report).read_text(), count=1, flags=re.S | re.M)
-    if not changed:
-        raise Die(f"results/{report} has no block that begins with '{lines[0]}'")
+    text = (RESULTS / report).read_text()
+    for lines in tables:
+        block = "\n".join(lines) + "\n"
+        text, changed = re.subn(rf"(?<=^```\n){re.escape(lines[0])}\n.*?(?=^```$)",
+                                lambda _, block=block: block, text, count=1, flags=re.S | re.M)
+        if not changed:
+            raise Die(f"results/{report} has no block that begins with '{lines[0]}'")
     result_file(report).write_text(text)
 
 
