@@ -92,7 +92,7 @@ ladder: tree ## each series with only those before it: its kernel, its KUnit and
 	@$(LAB) setup iproute2 venv
 	@$(LAB) ladder $(SERIES)
 
-check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages, each series compiled once]
+check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages, and each series compiled once, what it touches]
 	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB) check $(call flags,FAST)
 

@@ -111,6 +111,18 @@ class Guests(unittest.TestCase):
                 for _ in range(2)]
         self.assertAlmostEqual(demo.deviation(runs[0][0]), demo.deviation(runs[1][0]), 2)
 
+    def test_one_cpu(self):
+        """A guest with one CPU has one of the host's to itself, as long as there are some."""
+        one, more = boot.Job("tooling", "true"), boot.Job("tooling", "true", cpus=2)
+        host = os.sched_getaffinity(0)
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack, \
+                unittest.mock.patch.object(boot, "BUILD", Path(folder)):
+            (Path(folder) / "guest").mkdir()
+            self.assertEqual(stack.enter_context(boot.one_cpu(KERNEL, more)), [])
+            words = [stack.enter_context(boot.one_cpu(KERNEL, one)) for _ in range(len(host) + 1)]
+            self.assertEqual({word[-1] for word in words[:-1]}, set(map(str, host)))
+            self.assertEqual(words[-1], [])
+
     def test_read_only(self):
         """A guest cannot write to the host outside its folder."""
         target = common.BUILD / "tooling-was-here"

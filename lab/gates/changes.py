@@ -305,7 +305,7 @@ def attempt(kernel: tuple, plan: Plan, ops: Sequence[str]) -> tuple[str, dict]:
     """Boot and carry out a plan with these changes: (what is wrong, the row)."""
     folder, ko = kernel
     rows, _ = boot_script(folder, "changes", "gates.changes", plan.spec(ops), hop=ko, virtual=True,
-                          timeout=300)
+                          lockdep=True, timeout=300)
     if not rows[-1]["done"]:
         raise Die("not all changes could be made: see build/guest/changes/console.log")
     return wrong(rows[-1]), rows[-1]

@@ -2,9 +2,9 @@
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
 --fast leaves out what needs more packages than the lab does, the other compilers and the words of
-codespell, compiles once for each series, and writes nothing. The whole puts its table into
-tests.md. The columns are made in lab/gates/check_patches.py, the lines below them in
-lab/gates/check_series.py. No Debian suite has smatch, so there is no column for it.
+codespell, compiles once for each series what that touches, and writes nothing. The whole puts
+its table into tests.md. The columns are made in lab/gates/check_patches.py, the lines below them
+in lab/gates/check_series.py. No Debian suite has smatch, so there is no column for it.
 """
 
 import json

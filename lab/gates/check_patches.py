@@ -7,7 +7,8 @@ checkpatch is clean, the form is netdev's. What is built at each patch is the fi
 the series touch, and after the last code of a series all of net/sched: by UML,
 and with allmodconfig (see lab/gates/check.config) by x86_64, i386 and clang. i386 is there for
 what only a link would show: 64-bit divisions by functions that the kernel does not have.
---fast compiles once for each series, after its last code, and does not look for misspelt words.
+--fast compiles what the series touch, once for each, after its last code, and does not look for
+misspelt words.
 
 build/check-verdicts.json keeps what was found of patches without a complaint, those of --fast in
 a file of their own. A patch is not checked again while it, the commits before it, the compilers,
@@ -166,10 +167,11 @@ def compile_all(files: Sequence[str], whole: bool, fast: bool,
                 known: set[str]) -> dict[str, list[str]]:
     """{column: complaints} of all compilers, two at a time; known: as for compile_um().
 
-    fast: by UML's only, and only after the last code of a series, which is whole.
+    fast: by UML's only, and only after the last code of a series.
     """
     if not any(map(is_code, files)) or (fast and not whole):
         return {}
+    whole = whole and not fast
     jobs = {}
     if not fast:
         for column in COMPILERS:
@@ -309,8 +311,8 @@ def key(patch: Path, cover: str, commit: str, fast: bool) -> str:
 
 def prepare(fast: bool) -> set[str]:
     """Build the base, which is checked out; what sparse says of it."""
-    say("the base with W=1 (about 60 s cold)")
-    status, text = make_um("W=1", "prepare", "net/sched/")
+    say(f"the base with W=1 (about {30 if fast else 60} s cold)")
+    status, text = make_um("W=1", "prepare", *(targets([]) if fast else ["net/sched/"]))
     known = findings(make_um("W=1", "C=2", SPARSE, *targets([]))[1])
     for column in () if fast else COMPILERS:
         say(f"preparing {column} (about 40 s cold)")

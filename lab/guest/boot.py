@@ -9,6 +9,8 @@ Everything else - a panic, a hang, a kernel that never reached the command, a
 WARNING in the log of a run that passed - is a failure.
 """
 
+import contextlib
+import fcntl
 import importlib
 import json
 import os
@@ -19,10 +21,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tree.common import BUILD, ROOT, Die, command_line, run, say
 from tree.kernel import emulated, image, vmlinux
@@ -215,14 +217,16 @@ def interact(kernel: Path | str, name: str, command: str) -> None:
     """As boot(), with the terminal as console."""
     job = Job(name, command)
     prepare(kernel, job)
-    subprocess.run(command_of(kernel, job), env=host_env(job), check=False)
+    with one_cpu(kernel, job) as words:
+        subprocess.run([*words, *command_of(kernel, job)], env=host_env(job), check=False)
 
 
 def once(kernel: Path | str, job: Job) -> Guest:
     """Boot a kernel once: what boot() does."""
     prepare(kernel, job)
     start = time.monotonic()
-    console = watched(kernel, job, command_of(kernel, job))
+    with one_cpu(kernel, job) as words:
+        console = watched(kernel, job, [*words, *command_of(kernel, job)])
     return Guest(
         job.folder, _number(os.path.join(job.folder, "rc")), console,
         _text(os.path.join(job.folder, "dmesg")), time.monotonic() - start, kernel,
@@ -261,6 +265,30 @@ def command_of(kernel: Path | str, job: Job) -> list[str]:
         params += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
     params += job.params
     return (qemu if emulated(kernel) else uml)(kernel, job, params)
+
+
+@contextlib.contextmanager
+def one_cpu(kernel: Path | str, job: Job) -> Iterator[list[str]]:
+    """Words before the command of a guest that keep it on a CPU which no other guest has.
+
+    UML and the programs in it take turns, and to hand over to another CPU takes the host twice
+    as long. None, if the guest has several CPUs, runs in QEMU, or there is no CPU left.
+    """
+    with contextlib.ExitStack() as stack:
+        one = job.cpus == 1 and not emulated(kernel)
+        free = (cpu for cpu in sorted(os.sched_getaffinity(0))
+                if one and claimed(stack.enter_context(open(BUILD / f"guest/cpu{cpu}", "w"))))
+        cpu = next(free, None)
+        yield [] if cpu is None else ["taskset", "-c", str(cpu)]
+
+
+def claimed(file: TextIO) -> bool:
+    """Lock an open file until it is closed, unless another has it locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def host_env(job: Job) -> dict[str, str]:
@@ -311,14 +339,15 @@ def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
 
 def run_script(kernel: Path | str, name: str, module: str, spec: Any,
                hop: Path | str | None = None,
-               on_row: Callable[[dict], None] | None = None,
+               on_row: Callable[[dict], None] | None = None, lockdep: bool = False,
                **more: Any) -> tuple[list, Guest]:
     """Boot a kernel that runs guest(spec) of a module in lab/: (rows, Guest).
 
     kernel: its folder, below build/ or absolute. name: of the job; two boots at
     the same time need two names. spec: what JSON can carry. rows: the dicts that
     guest() yields, as far as it got. hop: path of the module that lab/load/hop.py
-    needs, if it is used. on_row: called with each row as it comes. more: as for
+    needs, if it is used. on_row: called with each row as it comes. lockdep: whether that
+    module leaves it on, which doubles the time that a load takes. more: as for
     boot(). Nothing is judged: that is left to the caller, or to boot_script().
     """
     rows = []
@@ -332,7 +361,7 @@ def run_script(kernel: Path | str, name: str, module: str, spec: Any,
              json.dumps(spec)]
     guest = boot(
         image(kernel), name, f"{shlex.join(words)} >/run/job/progress",
-        env={"HOP_KO": hop} if hop else {}, on_line=line, **more,
+        env={"HOP_KO": hop, "HOP_LOCKDEP": int(lockdep)} if hop else {}, on_line=line, **more,
     )
     return rows, guest
 

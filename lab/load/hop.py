@@ -26,7 +26,8 @@ def _byte_rate(bits):
 
 
 class Hop:
-    """The device hop0 with `queues` TX queues, up. Needs HOP_KO, root and no other hop0.
+    """The device hop0 with `queues` TX queues, up. Needs root, no other hop0, and
+    of the environment HOP_KO and HOP_LOCKDEP, as run_script() sets them.
 
     mq refuses a device with a single queue. unused: TX queues beyond these, which are not
     in use, as ethtool -L leaves them.
@@ -37,7 +38,7 @@ class Hop:
         self._commands = []
         self._streams = 0
         command("insmod", os.environ["HOP_KO"], f"queues={queues}",
-                f"unused={unused}")
+                f"unused={unused}", f"lockdep={os.environ['HOP_LOCKDEP']}")
         command("ip", "link", "set", NAME, "up")
         # Under virtual time boot takes no time; until a few ticks have passed,
         # the kernel's timers are not yet of high resolution.

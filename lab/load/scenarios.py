@@ -1067,12 +1067,12 @@ def built(which: str) -> tuple[str, str | Path]:
 
 def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
             also: dict[str, Sequence[str]] | None = None, slow: bool = False,
-            only: Container[str] | None = None) -> dict[str, dict]:
+            only: Container[str] | None = None, lockdep: bool = False) -> dict[str, dict]:
     """{scenario: figures} of one kernel, two guests at a time.
 
     patterns: only scenarios whose name contains one of these, if any. also: {contender:
     scenarios} beside cake_mq, which runs all. slow: those of CROWDS as well. only: the
-    names of what is run, if not all.
+    names of what is run, if not all. lockdep: as for boot_script().
     """
     folder, ko = built(which)
     allowed = kernel.known_splats(which)
@@ -1094,7 +1094,7 @@ def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
         if names:
             boot_script(folder, f"scenarios-{Path(which).name}-{job}", "load.scenarios",
                         {"contender": contender, "scenarios": names}, hop=ko,
-                        allowed=allowed, virtual=True, timeout=3600, **more,
+                        allowed=allowed, virtual=True, lockdep=lockdep, timeout=3600, **more,
                         on_row=lambda row: keep(label + row.pop("scenario"), row))
 
     def flows(job, cases):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """make demo: the table of lab/load/table.py, the series beside the unpatched kernel.
 
---all measures all of its rows, not only those that say most; --compare also those of the
-other kernels. --quick, for make smoke: pktgen saturates two TX queues of the patched kernel,
-for root cake, mq with unshared cakes, mq with shared cakes and cake_mq.
+--all measures all of its rows, not only those that say most, and with lockdep; --compare also
+those of the other kernels. --quick, for make smoke: pktgen saturates two TX queues of the patched
+kernel, for root cake, mq with unshared cakes, mq with shared cakes and cake_mq.
 """
 
 import sys
@@ -143,7 +143,8 @@ def judge(results: dict, only: Container[str] | None) -> None:
         if sys.stdout.isatty():
             print(f"\r{len(done)} loads", end="", flush=True)
 
-    figures = scenarios.measure("patched", on_row=progress, also=also_run(), only=only)
+    figures = scenarios.measure("patched", on_row=progress, also=also_run(), only=only,
+                                lockdep=not only)
     kept = {name: row for name, row in results.get("patched", {}).items()
             if only or scenarios.is_slow(name)}
     results["patched"] = {**kept, **figures}

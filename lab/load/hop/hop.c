@@ -18,6 +18,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/debug_locks.h>
 #include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/hrtimer.h>
@@ -55,6 +56,9 @@ MODULE_PARM_DESC(queues, "Number of TX queues");
 static unsigned int unused;
 module_param(unused, uint, 0444);
 MODULE_PARM_DESC(unused, "Number of TX queues beyond these, which are not in use");
+static bool lockdep = true;
+module_param(lockdep, bool, 0444);
+MODULE_PARM_DESC(lockdep, "0: lockdep looks at nothing any more, until the kernel ends");
 
 enum hop_mode { HOP_PACED, HOP_POISSON, HOP_SATURATE };
 
@@ -1220,6 +1224,8 @@ static int __init hop_init(void)
 		pr_err("queues=%u: 1 to %u are possible\n", queues, HOP_QUEUES);
 		return -EINVAL;
 	}
+	if (!lockdep)
+		debug_locks = 0;
 	err = -ENOMEM;
 	hop_queue = kvcalloc(queues, sizeof(*hop_queue), GFP_KERNEL);
 	if (!hop_queue)
