@@ -126,10 +126,10 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
-gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
+gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
 	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
-	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE)
+	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)
 	rm -rf build

@@ -7,8 +7,9 @@ Linux with one CPU: that takes a tenth of the time. Each does
 
     KUnit       all suites; kcsan those of shared state only: what the others call is
                 arithmetic, which no other CPU sees
-    tdc         the base's suites for what the series change, theirs, and the lab's
-    torture     operations of lab torture, in seeds of PART
+    tdc         the base's suites for what the series change, theirs, and the lab's; kcsan
+                those of the lab only with --long: one command after another
+    torture     operations of lab torture, in seeds of PART; --long: more
     crowd       four CPUs send through a group while its options change many times,
                 its members come and go, and all of it is dumped
     control     of kcsan: the same with a race planted, which has to be found
@@ -19,9 +20,8 @@ nor under a lock. Other races are in code that the series leaves alone; their pa
 functions go to gauntlet.json, beside whether the unpatched kernel showed the same in
 a crowd of its own (gauntlet-base.json, which --base measures).
 
-All of it takes about an hour and a half. A job that ran with the usual --ops and --rounds
-replaces its row in gauntlet.json, so it can be run in parts; the table is of all rows, and
-says of which state of the sources each is.
+A job that ran with the usual --ops and --rounds replaces its row in gauntlet.json, so it can
+be run in parts; the table is of all rows, and says of which state of the sources each is.
 """
 
 import argparse
@@ -60,7 +60,8 @@ RESULTS = "gauntlet.json"
 BASE = "gauntlet-base.json"
 CPUS = 4
 MEM = "3G"
-OPS = {"kasan": 2000, "kcsan": 5000}  # operations of torture: kasan takes 0.9 s for each
+# Operations of torture, of which kasan takes 0.9 s each; and with --long.
+OPS = {"kasan": (1000, 2000), "kcsan": (1000, 5000)}
 PART = 1000  # operations of a seed
 ROUNDS = 10  # of a crowd
 QUEUES = 8
@@ -321,16 +322,20 @@ def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return parts
 
 
-def suites(job: Job, _: Any) -> None:
+def suites(job: Job, args: argparse.Namespace) -> None:
     """tc-testing beside the record of the base. Most cases are one after the other, and
     leave three CPUs idle: two guests, half of the suites in each."""
+    beside = tdc.suites_beside(tdc.NEAR)
+    if job.race and not args.long:
+        beside = [name for name in beside if name not in tdc.own_suites()]
+
     def half(number, names):
         return tdc.run_suites(job.folder(), "linux", job.name(f"tdc{number}"), names,
                               jobs=job.machine["cpus"], timeout=5400,
                               params=(*job.sparse, NO_PKTGEN), **job.machine)
 
     with ThreadPoolExecutor(2) as pool:
-        ran = list(pool.map(half, (1, 2), halves(tdc.suites_beside(tdc.NEAR))))
+        ran = list(pool.map(half, (1, 2), halves(beside)))
     for got, guest in ran:
         job.look(guest)
         passed, _, bad = tdc.compare(got, tdc.record())
@@ -340,7 +345,7 @@ def suites(job: Job, _: Any) -> None:
 
 def operations(job: Job, args: argparse.Namespace) -> None:
     """Seeds of lab torture, or the file to replay."""
-    count = args.ops or OPS[job.which]
+    count = args.ops or OPS[job.which][args.long]
     some = {f"seed {seed}": torture.Plan(seed).lines(min(PART, count))
             for seed in range(1, -(-count // PART) + 1)}
     if file := args.replay:
@@ -479,7 +484,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--on", choices=KERNELS, help="only this kernel")
     parser.add_argument("--jobs", default=",".join(WORK), help=f"of {', '.join(WORK)} (all)")
     parser.add_argument("--ops", type=int, help="of torture ("
-                        + ", ".join(f"{which} {n}" for which, n in OPS.items()) + ")")
+                        + ", ".join(f"{which} {n}" for which, (n, _) in OPS.items()) + ")")
+    parser.add_argument("--long", action="store_true", help="more of torture, and of tdc")
     parser.add_argument("--rounds", type=int, default=ROUNDS,
                         help=f"changes in a crowd ({ROUNDS})")
     parser.add_argument("--base", action="store_true", help="first, the base's races")
