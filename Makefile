@@ -96,7 +96,7 @@ check: tree ## what netdev asks of each patch and of the series, as one table [F
 	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB) check $(call flags,FAST)
 
-test: ## everything but check, coverage, gauntlet and bench in full: "N passed, N failed"
+test: ## every kind of test but coverage, ladder and gauntlet, some in part: "N passed, N failed"
 	@$(LAB) test
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SERIES=2: those up to patches/2-*]

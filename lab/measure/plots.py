@@ -3,14 +3,15 @@
 
 Run by lab/measure/figures.py with the Python that has Debian's matplotlib. Pictures are as
 wide as a printed page, 17 cm, with no letter below 7 points. Colours are those of Okabe and
-Ito, made for colour-blind readers; a contender has the same colour and marker everywhere,
-and lines and bars differ without colours as well. What the texts say of the figures is
+Ito, made for colour-blind readers; a contender has the same colour and marker everywhere
+(but in latency, where they are named beside the axis), and lines and bars differ without colours as well. What the texts say of the figures is
 calculated, or claim() sees to it that it holds.
 """
 
 import functools
 import json
 from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import matplotlib
@@ -132,6 +133,7 @@ def switching(rows: Rows) -> plt.Figure:
     axes[0].set(xlabel="ms from when 36 more queues start", ylabel="sent, Gbit/s (50 us bins)",
                 ylim=(0, None), xlim=(-1, 4))
     axes[0].legend(loc="upper right")
+    waits = (1, 10, 100, 1000)
     for ax, label, title, scale in (
             (axes[1], "stock cake_mq", "stock: between two scans, us", 1),
             (axes[2], "series", "series: longest slot, KB", 1e-3)):
@@ -143,6 +145,7 @@ def switching(rows: Rows) -> plt.Figure:
                ylabel="wait at the next hop, us (most)")
         ticks = mine.column("value", scale)
         ax.set_xticks(ticks, [f"{t:.0f}" for t in ticks])
+        ax.set_yticks(waits, waits)
         ax.tick_params(axis="x", rotation=45)
         ax.minorticks_off()
         ax.legend(loc="center right" if label == "series" else "lower right")
@@ -179,8 +182,8 @@ def imbalance(rows: Rows) -> plt.Figure:
                        color="black" if value > 35 else "white")
     right.grid(False)
     right.set(title="stock: sent, % of 10 Gbit/s",
-              xlabel="skew of 4 busy queues (weights k$^{-s}$)",
-              ylabel="64-byte packets/s on each of 36 others")
+              xlabel="skew s of 4 busy queues",
+              ylabel="packets/s on each of 36 others")
     right.set_xticks(range(len(skews)), [f"{s:g}" for s in skews])
     right.set_yticks(range(len(loads)), [f"{p:g}" for p in loads])
     return figure
@@ -207,7 +210,7 @@ def latency(rows: Rows) -> plt.Figure:
         ax.minorticks_off()
     axes[0].set_yticks(range(len(labels)), labels[::-1])
     axes[1].set_xlabel("echo above the path's own time")
-    axes[2].legend(loc="upper left")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
     return figure
 
 
@@ -259,7 +262,7 @@ def cost(rows: Rows) -> plt.Figure:
         right.errorbar([number], [row["ratio"]], [[row["ratio"] - low], [high - row["ratio"]]],
                        color=colour, marker=marker, capsize=4, ms=5)
     right.set_xticks(range(len(speeds)), [r["label"].replace(" ", "\n") for r in speeds])
-    right.set(ylabel="two senders: times the packets of one", ylim=(0, 2.5),
+    right.set(ylabel="packets of two senders / one", ylim=(0, 2.5),
               xlabel="64 bytes, below the rate", xlim=(-0.5, len(speeds) - 0.5))
     right.axhline(1, color="black", lw=0.8, ls="--")
     return figure
@@ -268,7 +271,7 @@ def cost(rows: Rows) -> plt.Figure:
 FRONT = {  # of make demo: what the front page shows, on the left of its bars
     "80/20": "2 queues: 80 and 20 % of the load",
     "16 of 24 double": "24 queues, 16 with double load",
-    "zipf on/off": "40 queues, weights 1/k, half on and off",
+    "zipf on/off": "40 queues, a few with most, half on and off",
     "39 light": "1 busy queue, 39 of 12 Mbit/s",
     "elephant + 39 mice": "1 busy queue, 39 of 5000 packets/s",
 }
@@ -278,14 +281,15 @@ def front() -> plt.Figure:
     """What of the rate is used under loads that differ by queue, from make demo."""
     figure, axes = page(6)
     kernels = json.loads(latest_result("scenarios.json").read_text())["kernels"]
-    for shift, label, which in ((0.19, "stock cake_mq", "base"), (-0.19, "series", "patched")):
+    for shift, label, text, which in ((0.19, "stock cake_mq", "Linux 7.3.4", "base"),
+                                      (-0.19, "series", "patched", "patched")):
         used = [100 + kernels[which][name]["deviation"] for name in FRONT]
         places = [len(FRONT) - 1 - n + shift for n in range(len(FRONT))]
-        axes.barh(places, used, 0.34, **bar_look(label))
+        axes.barh(places, used, 0.34, **{**bar_look(label), "label": text})
         for y, value in zip(places, used):
             axes.text(value + 1, y, f"{value:.0f}", va="center", fontsize=7)
     axes.set_yticks(range(len(FRONT)), list(FRONT.values())[::-1])
-    axes.set(xlabel="of the rate that is configured and wanted, sent, %", xlim=(0, 108))
+    axes.set(xlabel="sent, % of the rate", xlim=(0, 108))
     axes.grid(axis="y", visible=False)
     axes.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2)
     return figure
@@ -322,8 +326,19 @@ measures some points again. Which version of the series was measured:
 | tbf on each queue | a fixed part of the rate for each queue, unpatched kernel |
 
 Not here: the paper's own hardware and prototype, more than two CPUs, and real NICs.
-What the series loses is named with each figure.
+What gets worse is in [demo.md](demo.md#what-gets-worse).
 """  # noqa: E501
+
+
+@dataclass
+class Section:
+    """A figure in words: what is asked, how it was measured, what it shows and what not."""
+
+    title: str
+    question: str
+    setup: str
+    shows: str
+    lacks: str
 
 
 def short(us: float) -> str:
@@ -336,8 +351,8 @@ def worst(rows: Rows, label: str, **wanted: Any) -> str:
     return f"{max(rows.of(label=label, **wanted).column('deviation'), key=abs):+.3f} %"
 
 
-def accuracy_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def accuracy_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     def beyond(label):
         return [r["args"]["rate"] for r in rows.of(label=label) if abs(r["deviation"]) > 0.25]
 
@@ -345,7 +360,7 @@ def accuracy_text(rows: Rows) -> tuple[str, str, str, str, str]:
     lost = "; ".join(f"{label} at {', '.join(map(rate_text, beyond(label)))}bit/s"
                      for label in rows.values("label") if beyond(label))
     slow = rows.of(label="stock cake_mq", rate=10e6)[0]["deviation"]
-    return (
+    return Section(
         "Accuracy (the paper's figures 2a to 2c)",
         "Do 40 queues together keep one rate?",
         "Each of 40 queues is offered 1.5 times its share in frames of 1514 bytes, "
@@ -361,20 +376,20 @@ def accuracy_text(rows: Rows) -> tuple[str, str, str, str, str]:
         "Whether a CPU can send that much; here it always can.")
 
 
-def switching_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def switching_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     def most(label, **wanted):
         return max(rows.of(what="sweep", label=label, **wanted).column("delay", 1e6))
-    return (
+    return Section(
         "4 queues become 40 (the paper's figures 4 and 5)",
         "What does a next hop that drains at the rate have to queue when queues join?",
         "4 saturated queues, 36 more start at once. Left: 8 Gbit/s in bins of 50 us, "
-        "where a bin holds 33 frames, so that one frame is 3 %. Right: the rates of the "
+        "where a bin holds 33 frames, so that one frame is 3 %. Middle and right: the rates of the "
         "paper, with the constant of each changed (kernels for the lab only): stock scans "
         "its siblings every 200 us, our longest slot is 12288 bytes.",
         f"At the worst of three rates, stock adds {most('stock cake_mq', value=200):.0f} us "
         f"at the next hop, and {most('stock cake_mq', value=2000):.0f} us when it scans every "
-        "2 ms; it cannot scan more often without paying for it. The series "
+        "2 ms. The series "
         f"{most('series', value=12288):.1f} us, and "
         + claim(most("series") < 20, f"{most('series'):.1f} us with any slot: there is no "
                 "interval in which it does not know. Long slots are not taken with 40 queues, "
@@ -383,13 +398,13 @@ def switching_text(rows: Rows) -> tuple[str, str, str, str, str]:
         "`make demo`).")
 
 
-def imbalance_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def imbalance_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     receive, skew = rows.of(what="receive_queues"), rows.of(what="skewed")
     stock = receive.of(label="stock cake_mq", value=200).column("deviation")
     low = min(skew.of(label="stock cake_mq").column("deviation"))
     spread = max(max(some) - min(some) for some in zip(*intervals(rows).values()))
-    return (
+    return Section(
         "Imbalance (the paper's figure 9)",
         "Is the rate reached when queues are not loaded alike?",
         "Left: 40 receive queues of 625 Mbit/s each feed 1 to 40 TX queues in turn, "
@@ -401,11 +416,11 @@ def imbalance_text(rows: Rows) -> tuple[str, str, str, str, str]:
         + claim(spread < 0.05, "whatever its scan interval,")
         + f" and up to {-low:.0f} % beside light traffic: a queue that sends one packet per "
         "interval counts as much as a busy one.",
-        "Traffic that reacts: these are constant loads. With TCP, stock loses less.")
+        "Traffic that reacts: these are constant loads.")
 
 
-def latency_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def latency_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     def p99(label):
         return ", ".join(
             short(sorted(rows.of(label=label, flows=n).column("p99_us"))[1])
@@ -419,7 +434,7 @@ def latency_text(rows: Rows) -> tuple[str, str, str, str, str]:
         return f"**with {flows} flows the series is no better than stock**"
 
     lost = rows.of(label="root cake", flows=1024).column("lost")
-    return (
+    return Section(
         "Latency under load (the paper's figures 7 and 8)",
         "What does a light flow wait beside many TCP flows?",
         "64, 256 and 1024 TCP flows (cubic, 20 ms) over 8 queues at 1 Gbit/s, the rate that "
@@ -439,14 +454,14 @@ def latency_text(rows: Rows) -> tuple[str, str, str, str, str]:
         "20 Gbit/s, which the paper measured on hardware.")
 
 
-def fairness_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def fairness_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     def index(label):
         some = rows.of(what="hashed", label=label, flows=16).column("jain")
         return f"{label} {min(some):.2f} to {max(some):.2f}"
 
     one = rows.of(what="placement", count=1)
-    return (
+    return Section(
         "Priority and fairness",
         "Does it matter on which queue a flow is?",
         "Left: best effort on 4 queues, EF on 1 to 4 of them, all saturated, diffserv4, "
@@ -459,8 +474,8 @@ def fairness_text(rows: Rows) -> tuple[str, str, str, str, str]:
         "Hosts, which is what CAKE isolates first by default: `make demo` has them.")
 
 
-def committed_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def committed_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     def most(label, **wanted):
         return max(abs(d) for d in rows.of(label=label, **wanted).column("worst"))
 
@@ -469,7 +484,7 @@ def committed_text(rows: Rows) -> tuple[str, str, str, str, str]:
              "|---" * (len(sizes) + 1) + "|",
              *(f"| {label} | {' | '.join(f'{most(label, size=s):.3f}' for s in sizes)} |"
                for label in rows.values("label"))]
-    return (
+    return Section(
         "Committed rates of many classes (what CORAL, another multi-core shaper, shows)",
         "n classes, each on m cores, each with a rate of its own: is every rate kept?",
         "1 to 128 classes of 4 TX queues, 20 Mbit/s each, offered twice that in parts of "
@@ -477,21 +492,22 @@ def committed_text(rows: Rows) -> tuple[str, str, str, str, str]:
         "shared tbf per class; root htb with a class each; a quarter of the rate on each "
         "queue.",
         claim(most("tbf shared") < 0.1 > most("root htb"), "Groups of tbf and htb keep every "
-              "rate, but for a packet of the window.") + " Fixed parts lose what the uneven "
-        "load leaves unused.\n\n" + "\n".join(table),
+              "rate, but for a packet of the window.") + " " + claim(
+                  most("tbf on each queue") > 1, "Fixed parts lose what the uneven load "
+                  "leaves unused.") + "\n\n" + "\n".join(table),
         "Packets per second against htb as senders grow: `make bench`, two CPUs at most. "
         "Borrowing between classes, which htb can and a group cannot.")
 
 
-def cost_text(rows: Rows) -> tuple[str, str, str, str, str]:
-    """(title, question, set-up, what it shows, what it does not show)."""
+def cost_text(rows: Rows) -> Section:
+    """Of evaluation.md."""
     costs = [r for r in rows if "ns" in r]
     speeds = {r["label"]: r for r in rows if r.get("case") == SPEED}
 
     def wakeups(which):
         return ", ".join(f"{r['wakeups'][which]:.2f}" for r in costs)
 
-    return (
+    return Section(
         "Cost, and what a second CPU brings (`make bench`)",
         "What does a packet cost by the number of queues, and do senders get in each "
         "other's way?",
@@ -583,7 +599,7 @@ def write_text() -> None:
     parts = [INTRO, "## In short\n\n" + "\n".join(summary()) + "\n"]
     for name in TOLD:
         if measured(name):
-            title, *rest = globals()[f"{name}_text"](load(name))
+            title, *rest = astuple(globals()[f"{name}_text"](load(name)))
             picture = [f"![{title}]({name}.png)"] if name in DRAW else []
             parts.append("\n\n".join([f"## {title}", *picture, *(
                 f"*{what}* {text}" for what, text in zip(
