@@ -59,6 +59,8 @@ def main() -> None:
     """Run a verb, or list them."""
     words = sys.argv[1:]
     if not words or words[0] not in VERBS:
+        if words and not words[0].startswith("-"):
+            print(f"There is no verb '{words[0]}'.")
         print(__doc__)
         print("\n".join(f"  {verb:<11}{what}" for verb, (_, what) in VERBS.items()))
         sys.exit(words[:1] not in (["--help"], ["-h"]))

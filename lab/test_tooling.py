@@ -34,9 +34,9 @@ from gates import (
 )
 from guest import boot
 from load import scenarios, table
-from measure import demo, reported, smp
+from measure import reported, smp
 from tree import common, setup, tree
-from tree.kernel import BROKEN
+from tree.kernel import BROKEN, module
 from tree.mutate import mutated, read_list
 
 KERNEL = common.BUILD / "um" / "linux"
@@ -107,9 +107,9 @@ class Guests(unittest.TestCase):
 
     def test_repeatable(self):
         """Two runs in virtual time give the same figures to 0.01 %."""
-        runs = [demo.measure("um", "tooling", ["mq + cake shared"], [1e9], [2])[0]
-                for _ in range(2)]
-        self.assertAlmostEqual(demo.deviation(runs[0][0]), demo.deviation(runs[1][0]), 2)
+        runs = [boot.boot_script("um", "tooling", "measure.demo", ["mq + cake shared"],
+                                 hop=module("patched"), virtual=True)[0] for _ in range(2)]
+        self.assertAlmostEqual(runs[0][0]["deviation"], runs[1][0]["deviation"], 2)
 
     def test_one_cpu(self):
         """A guest with one CPU has one of the host's to itself, as long as there are some."""
@@ -375,6 +375,361 @@ class Documents(unittest.TestCase):
         lines = reported.table(json.loads(reported.RESULTS.read_text())["columns"])
         self.assertTrue("\n".join(lines) in reported.GUIDE.read_text(),
                         "put this into module/README.md:\n" + "\n".join(lines))
+
+    def test_coverage(self):
+        """results/tests.md has the table of coverage."""
+        figures = json.loads(coverage.RESULTS.read_text())["files"]
+        table = "\n".join(coverage.table(figures, coverage.explanations()))
+        self.assertTrue(table in (RESULTS / "tests.md").read_text(),
+                        "run 'python3 -B lab coverage --again --record'")
+
+    @unittest.skipUnless(check.RESULTS.exists(), "no whole make check has been recorded yet")
+    def test_checks(self):
+        """The table of make check: as recorded, for the patches that are here."""
+        results = json.loads(check.RESULTS.read_text())
+        text = "\n".join(check.table_lines(results))
+        self.assertTrue(f"```\n{text}\n```\n" in (RESULTS / "tests.md").read_text(),
+                        "run 'make check RECORD=1'")
+        there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
+                 for p in tree.patches()]
+        self.assertEqual(list(results["patches"]), there, "run 'make check'")
+
+    def test_counts(self):
+        """What results/tests.md counts is what is recorded."""
+        def read(name):
+            return json.loads((RESULTS / f"{name}.json").read_text())
+
+        suites, old = read("tdc")["suites"], read("tdc-base")["suites"]
+        whose = tdc.owners(suites, old)
+        gauntlet_jobs = read("gauntlet")["rows"]
+        text = (RESULTS / "tests.md").read_text()
+        for words in (
+                f"| {read('kunit')['passed']} cases pass",
+                f"| {len(read('mutants')['mutants'])} rules broken",
+                f"| {sum(map(len, old.values()))} cases of the base's own suites",
+                f"unpatched kernel; {whose['the series'] + whose['the lab']} new cases pass: "
+                f"{whose['the series']} of the series, {whose['the lab']} of the lab |",
+                f"| {len(read('compat-base')['commands'])} old commands",
+                f"| {read('torture')['operations']:,} operations in "
+                f"{read('torture')['seconds'] / 60:.0f} minutes",
+                *(f"{r['kernel']:<8}{r['job']:<8}{r['passed']:>10}{r['failed']:>8}"
+                  for r in gauntlet_jobs)):
+            self.assertIn(words, text)
+
+    def test_bench(self):
+        """results/bench.md has the figures that make bench and make cost recorded."""
+        text = (RESULTS / "bench.md").read_text()
+        for row in json.loads((RESULTS / "bench.json").read_text())["rows"]:
+            self.assertRegex(text, rf"(?m)^{row['case']} .* {row['ratio']:.2f} ")
+        for row in json.loads((RESULTS / "cost.json").read_text())["rows"]:
+            counts = f"| {row['base']:.0f} | {row['patched']:.0f} | {row['ratio']:.4f} |"
+            self.assertIn(counts, text)
+        speeds = json.loads((RESULTS / "smp.json").read_text())["speeds"]
+        for row in speeds:
+            self.assertRegex(text, rf"(?m)^{row['case']} +{row['label']} .* {row['ratio']:.2f} ")
+        one, stock, cake = (f"{row['ratio']:.2f}" for label in
+                            ("series", "stock cake_mq", "root cake") for row in speeds
+                            if row["label"] == label and row["case"].startswith("64 bytes, below"))
+        words = f"{one} times as many small packets as one (stock {stock}, root `cake` {cake};"
+        self.assertTrue(words in " ".join((common.ROOT / "README.md").read_text().split()),
+                        f"README.md does not say: {words}")
+
+    def test_bound(self):
+        """What make bench holds two CPUs to is the bound that the documentation states."""
+        text = (common.ROOT / "Documentation/networking/qdisc-shared-state.rst").read_text()
+        stated, = re.findall(r"For 8 queues of best effort at 1 Gbit/s and packets of 1514 bytes, "
+                             r"the upper bound is (\d+) KB", " ".join(text.split()))
+        self.assertEqual(int(stated), round(smp.bound(1e9, 8) / 1000))
+
+
+FRONT = (  # rows of README.md's tables: (how they begin, where the figures of results/ are)
+    ("two queues offer 8 and 2 Gbit", "80/20", "deviation", lambda v: 10 + v / 10),
+    ("a busy queue and 39", "elephant + 39 mice", "deviation", lambda v: 5 + v / 20),
+    ("4 busy queues become 40", "switch 8", "excess", lambda v: v / 1e3),
+    ("UDP echo beside 64 TCP", "crowd 64", "p99_us", lambda v: v),
+    ("host of one flow", "hosts dual-srchost", "parts", lambda v: v["one"]),
+    ("the only busy queue is stopped", "stopped", "deviation", lambda v: v),
+    ("500,000 new flows", "flood 500", "small_p99", lambda v: v * 1e6),
+    ("the same: a saturated queue", "flood 500", "bulk_off", lambda v: v),
+    ("timers of 10 ms", "slow timers 256", "jain", lambda v: v),
+)
+COST = (("200-byte packets at 60 %", "60-percent"), ("`cake` at the root", "root-cake"),
+        ("shared `htb`, 128 classes", "shared-htb-128-classes"))
+
+
+class Front(unittest.TestCase):
+    """README.md says what is in results/, is short, and points to what is there."""
+
+    def setUp(self):
+        """Read it."""
+        self.text = (common.ROOT / "README.md").read_text()
+
+    def figures(self, start):
+        """(label, the figures as text) of the row of a table that starts like this."""
+        for line in self.text.splitlines():
+            if line.startswith(f"| {start}"):
+                label, *cells = line.strip("| ").split(" | ")
+                return label, [re.search(r"[-+]?[\d.]+", cell).group() for cell in cells]
+        return self.fail(f"README.md has no row '{start}'")
+
+    def like(self, start, told, value):
+        """A figure as told is that of results/, rounded."""
+        unit = 10 ** -len(told.partition(".")[2])
+        self.assertLessEqual(abs(float(told) - value), 0.51 * unit,
+                             f"README.md, {start}: {told}, results/ has {value:.4f}")
+
+    def test_tables(self):
+        """The rows of both tables."""
+        stored = table.stored()
+        for start, name, key, unit in FRONT:
+            for told, which in zip(self.figures(start)[1], ("base", "patched"), strict=True):
+                self.like(start, told, unit(stored[which][name][key]))
+        cost = {row["case"]: row for row in json.loads(
+            (RESULTS / "cost.json").read_text())["rows"]}
+        for start, name in COST:
+            for told, which in zip(self.figures(start)[1], ("base", "patched"), strict=True):
+                self.like(start, told, cost[name][which])
+
+    def test_times(self):
+        """How long the two commands take is what was recorded and committed."""
+        recorded = common.git(common.ROOT, "show", "HEAD:results/times.json", check=False)
+        if not recorded:
+            self.skipTest("not a git repo")
+        for target, times in json.loads(recorded).items():
+            told = re.search(rf"make {target} .*: (\d+) minutes cold, (\d+) warm", self.text)
+            for minutes, kind in zip(told.groups(), ("cold", "warm")):
+                self.assertAlmostEqual(int(minutes), times[kind]["total_s"] / 60, delta=1,
+                                       msg=f"make {target}, {kind}")
+
+    def test_letters(self):
+        """No picture has letters that are smaller than its smallest text, as in exponents."""
+        for picture in RESULTS.glob("*.svg"):
+            self.assertNotIn("scale(0.7)", picture.read_text(), picture.name)
+
+    def test_length(self):
+        """A front page is short."""
+        self.assertLessEqual(len(self.text.splitlines()), 180)
+
+    def test_links(self):
+        """What the pages link to is there, headings included."""
+        def anchors(page):
+            lines = page.read_text().splitlines()
+            rst = page.suffix == ".rst"
+            heads = (line.lstrip("# ").lower() for line, below in zip(lines, [*lines[1:], ""])
+                     if (below[:1] in {"-", "="} if rst else line.startswith("#")))
+            return {re.sub(r"[^\w -]", "", head).strip().replace(" ", "-") for head in heads}
+
+        pages = [common.ROOT / "README.md", common.ROOT / "lab/README.md", *RESULTS.glob("*.md")]
+        for page in pages:
+            for link in re.findall(r"\]\(([^)]+)\)", page.read_text()):
+                path, _, anchor = link.partition("#")
+                if "://" in link:
+                    continue
+                target = (page.parent / path).resolve() if path else page
+                self.assertTrue(target.exists(), f"{page.name}: {link}")
+                if anchor:
+                    self.assertIn(anchor, anchors(target), f"{page.name}: {link}")
+
+    def test_targets(self):
+        """lab/README.md has every target of the Makefile, and no other."""
+        makefile = (common.ROOT / "Makefile").read_text()
+        targets = re.findall(r"(?m)^([a-z]+):.*## ", makefile)
+        told = re.findall(r"(?m)^\| `make ([a-z]+)` \|",
+                          (common.ROOT / "lab/README.md").read_text())
+        self.assertEqual(sorted(targets), sorted(told))
+
+
+class Torture(unittest.TestCase):
+    """What make torture does follows from a seed, and its faults fit the series."""
+
+    def test_plan(self):
+        """A seed gives the same operations again, of every kind."""
+        lines = torture.Plan(1).lines(3000)
+        self.assertEqual(lines, torture.Plan(1).lines(3000))
+        self.assertNotEqual(lines, torture.Plan(2).lines(3000))
+        for start in ("tc qdisc", "tc -n", "ip link", "ip netns", "ethtool", "sysctl", "send",
+                      "nsim", "fail all", "both", "rmmod", "unload", "tc filter"):
+            self.assertTrue(any(line.startswith(start) for line in lines), start)
+
+    def test_faults(self):
+        """The text of each fault is in the tree, and the loads that are to find it exist."""
+        tree = common.BUILD / "linux"
+        for listed in BROKEN.values():
+            entries = read_list(listed)
+            for path, text in mutated(tree, entries).items():
+                self.assertNotEqual(text, (tree / path).read_text(), path)
+            for load in {load for entry in entries for load in entry["loads"]}:
+                self.assertTrue(load.startswith("changes ") or mutants.cells(load), load)
+
+
+class Changes(unittest.TestCase):
+    """What make changes does follows from a seed, and what is wrong is seen."""
+
+    def test_plan(self):
+        """A seed gives the same changes again, and all seeds those of every kind."""
+        lines = [line for seed in range(40) for line in changes.Plan(seed, 40).ops]
+        self.assertEqual(lines[:40], changes.Plan(0, 40).ops)
+        for words in ("cake_mq", "ingress", "noshared", " mtu ", " down", "tbf rate", "inner",
+                      "unlimited", "replace", "del", "overhead", "precedence"):
+            self.assertTrue(any(words in line for line in lines), words)
+        self.assertEqual(changes.slept(["a b; sleep 0.5; c", "sleep 1"]), 1.5)
+
+    def test_judgement(self):
+        """A rate that is not used, or exceeded, a share too small, a queue at the next hop."""
+        good = {"kind": "cake", "deviation": .05, "jain": .995}
+        self.assertEqual(changes.wrong({"excess": 2e4, "groups": [good, good]}), "")
+        for bad, excess in (({"deviation": -.2}, 0), ({"deviation": .2}, 0), ({"jain": .98}, 0),
+                            ({}, 5e4)):
+            row = {"excess": excess, "groups": [good, {**good, **bad}]}
+            self.assertTrue(changes.wrong(row), bad)
+
+
+ROOMS = {  # room: rooms that it may import from, which are below it
+    "tree": (),
+    "guest": ("tree",),
+    "load": ("tree", "guest"),
+    "gates": ("tree", "guest", "load"),
+    "measure": ("tree", "guest", "load"),
+}
+
+
+class Rooms(unittest.TestCase):
+    """Who imports whom in lab/, and what each file begins with."""
+
+    def uses(self):
+        """{room.module: modules of rooms that it imports, or names to a guest}."""
+        found = {}
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            name = f"{path.parent.name}.{path.stem}"
+            found[name] = set()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Import):
+                    found[name] |= {alias.name for alias in node.names}
+                elif isinstance(node, ast.ImportFrom):
+                    found[name] |= ({f"{node.module}.{alias.name}" for alias in node.names}
+                                    if node.module in ROOMS else {node.module})
+                elif isinstance(node, ast.Constant) and re.fullmatch(
+                        rf"({'|'.join(ROOMS)})\.[a-z_]+", str(node.value)):
+                    found[name].add(node.value)
+        return {name: {use for use in uses if use in found} for name, uses in found.items()}
+
+    def test_downward(self):
+        """A room imports from itself and those below it."""
+        uses = self.uses()
+        self.assertEqual({name.partition(".")[0] for name in uses}, set(ROOMS))
+        for name, used in uses.items():
+            room = name.partition(".")[0]
+            for use in used:
+                self.assertIn(use.partition(".")[0], (room, *ROOMS[room]), f"{name}: {use}")
+
+    def test_cycles(self):
+        """No module needs itself."""
+        order = graphlib.TopologicalSorter(
+            {name: used - {name} for name, used in self.uses().items()})
+        self.assertGreater(len(list(order.static_order())), 30)
+
+    def test_hints(self):
+        """Public functions say what they take and give."""
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.ClassDef | ast.Module):
+                    continue
+                for one in node.body:
+                    if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
+                        args = one.args.args + one.args.kwonlyargs
+                        self.assertTrue(one.returns and all(
+                            arg.annotation for arg in args if arg.arg != "self"),
+                            f"{path.name}: {one.name}")
+
+    def test_licence(self):
+        """Every file of lab/ that can have a comment begins with its licence."""
+        for path in common.git(common.ROOT, "ls-files", "lab").split():
+            if not path.endswith((".json", ".md")):
+                head = (common.ROOT / path).read_text().splitlines()[:2]
+                self.assertIn("SPDX-License-Identifier: ", " ".join(head), path)
+
+
+class CommandLine(unittest.TestCase):
+    """Verbs of lab/ say what they do, and understand what make tells them."""
+
+    lab = runpy.run_path(str(common.ROOT / "lab/__main__.py"))
+
+    def told(self, verb, *words):
+        """What a verb prints that ends at once, and its status."""
+        text = io.StringIO()
+        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), \
+                self.assertRaises(SystemExit) as end:
+            self.lab["run"](verb, words)
+        return text.getvalue(), end.exception.code
+
+    def test_help(self):
+        """--help prints help and does nothing."""
+        for verb, (module, _) in self.lab["VERBS"].items():
+            if module != "measure.plots" or importlib.util.find_spec("matplotlib"):
+                text, status = self.told(verb, "--help")
+                self.assertEqual(status, 0, verb)
+                self.assertIn(f"usage: python3 -B lab {verb}", text)
+
+    def test_unknown(self):
+        """A word that a verb does not know, and a number that is none."""
+        self.assertEqual(self.told("bench", "--round", "1")[1], 2)
+        self.assertIn("invalid int", self.told("torture", "--seed", "x")[0])
+        self.assertIn("no kernel", self.told("kernel", "nonsense")[0])
+
+    def test_record(self):
+        """Nothing is written to results/ but with RECORD=1 or --record."""
+        with unittest.mock.patch.dict(os.environ):
+            os.environ.pop("RECORD", None)
+            self.assertEqual(common.result_file("x"), common.BUILD / "results/x")
+            self.assertEqual(common.latest_result("never.json"), RESULTS / "never.json")
+            common.command_line("x", "", record=True).parse_args(["--record"])
+            self.assertEqual(common.result_file("x"), RESULTS / "x")
+        writes = re.compile(r"RESULTS|RECORD\b|REPORT|TEXT|\"results|results/")
+        for path in (common.ROOT / "lab").glob("*/*.py"):
+            for line in path.read_text().splitlines():
+                if re.search(r"write_(text|bytes)\(|savefig\(|open\(.*\"[wa]", line):
+                    other = re.sub(r"result_file\([^)]*\)", "", line)
+                    self.assertFalse(writes.search(other), f"{path.name}: {line}")
+
+    def test_tables(self):
+        """Tables take the place of those that begin alike, all of them; others stay."""
+        with tempfile.TemporaryDirectory() as name, \
+                unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
+                unittest.mock.patch.object(common, "RESULTS", Path(name)):
+            page = Path(name) / "x.md"
+            page.write_text("```\na\n1\n```\n```\nb\n2\n```\n```\nc\n3\n```\n")
+            common.put_tables(["a", "4"], ["c", "5"], report="x.md")
+            self.assertEqual(page.read_text(),
+                             "```\na\n4\n```\n```\nb\n2\n```\n```\nc\n5\n```\n")
+            with self.assertRaises(common.Die):
+                common.put_tables(["d"], report="x.md")
+
+    def test_make(self):
+        """The Makefile gives verbs only options that they have."""
+        lines = re.findall(r"(?m)^\t@\$\(LAB\) (.*)$", (common.ROOT / "Makefile").read_text())
+        for line in lines:
+            verb, *words = re.sub(r"\$\(.*", "", line).split()
+            told, _ = self.told(verb, *(words if verb == "tree" else ()), "--help")
+            wanted = [word for word in words if word.startswith("-")]
+            for some in re.findall(r"\$\(call (?:options|flags),([A-Z ]+)\)", line):
+                wanted += [f"--{name.lower()}" for name in some.split()]
+            for word in wanted:
+                self.assertIn(word, told, line)
+        self.assertGreater(len(lines), 30)
+
+
+class Reading(unittest.TestCase):
+    """Parsing of logs and results."""
+
+    def test_splats(self):
+        """What counts as trouble in a kernel log, and what does not."""
+        for bad in ("WARNING: suspicious RCU usage", "BUG: KASAN: use-after-free",
+                    "INFO: task tc:1 blocked", "refcount_t: underflow",
+                    "WARNING: ../net/sched/sch_cake.c:1 at cake_dequeue+0x1/0x2"):
+            self.assertTrue(boot.splats(bad), bad)
+        for good in ("pktgen: Packet Generator", "NET: Registered PF_INET", ""):
+            self.assertFalse(boot.splats(good), good)
+        self.assertFalse(boot.splats("BUG: planned", allowed=["planned"]))
 
     def test_coverage(self):
         """results/tests.md has the table of coverage."""

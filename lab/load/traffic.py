@@ -1,14 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Guest side: a device with many TX queues, pktgen on them, and what came out.
-
-Runs as root inside a kernel whose clock is virtual (time-travel=inf-cpu), where
-a second lasts as long as the work in it and a load generator is never late.
-"""
+"""Guest side: commands, qdiscs on a device with many TX queues, and pktgen. Runs as root."""
 
 import json
 import subprocess
-import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,68 +101,7 @@ def random_stream(queues: int, tos: str, gap: int) -> tuple[str, ...]:
         f"queue_map_max {queues - 1}", "flag QUEUE_MAP_RND")
 
 
-def tx_bytes(dev: str) -> int:
-    """Bytes that the device has sent since it was made."""
-    with open(f"/sys/class/net/{dev}/statistics/tx_bytes") as f:
-        return int(f.read())
-
-
 def active_queues(dev: str) -> int | None:
     """The highest count of active queues in the statistics of its qdiscs, None if none."""
     stats = json.loads(tc(f"-s -j qdisc show dev {dev}"))
     return max((q["active_queues"] for q in stats if "active_queues" in q), default=None)
-
-
-class Device:
-    """A dummy device d0 of which the first `queues` TX queues get traffic.
-
-    It has one queue more than that: mq refuses a device with a single queue,
-    and pktgen never sends to the last one of the range it is given.
-    """
-
-    def __init__(self, queues: int) -> None:
-        self.name = "d0"
-        self.queues = queues
-        command("ip", "link", "add", self.name, "numtxqueues", str(queues + 1),
-                "type", "dummy")
-        command("ip", "link", "set", self.name, "up")
-
-    def delete(self) -> None:
-        """Remove the device; pktgen must have let go of it."""
-        command("ip", "link", "del", self.name)
-
-    def offer(self, rates: Sequence[float], size: int = FRAME) -> None:
-        """Prepare one stream per driven queue; rates in bit/s, size in bytes."""
-        pktgen("kpktgend_0", "rem_device_all")
-        for q, rate in enumerate(rates):
-            stream = f"{self.name}@{q}"
-            pktgen("kpktgend_0", f"add_device {stream}")
-            for line in (
-                "count 0", f"pkt_size {size}", "xmit_mode queue_xmit",
-                f"delay {max(1, round(size * 8e9 / rate))}",
-                f"dst 10.0.0.{q + 1}", "src_min 10.1.0.1",
-                "dst_mac 02:00:00:00:00:01",
-                f"queue_map_min {q + 1}", f"queue_map_max {q + 1}",
-            ):
-                pktgen(stream, line)
-
-    def run(self, warm: float, seconds: float) -> tuple[float, int | None]:
-        """Send for warm + seconds, return (bit/s, active queues) of the last.
-
-        Times are virtual seconds. The number of active queues is the highest
-        that any cake of the device reports at the end, None if none does.
-        """
-        before = tx_bytes(self.name)
-        sender = threading.Thread(target=pktgen, args=("pgctrl", "start"))
-        sender.start()
-        while tx_bytes(self.name) == before:  # pktgen takes a while to start
-            time.sleep(0.001)
-        time.sleep(warm)
-        t0, b0 = time.monotonic_ns(), tx_bytes(self.name)
-        time.sleep(seconds)
-        t1, b1 = time.monotonic_ns(), tx_bytes(self.name)
-        active = active_queues(self.name)
-        pktgen("pgctrl", "stop")
-        sender.join()
-        pktgen("kpktgend_0", "rem_device_all")
-        return (b1 - b0) * 8e9 / (t1 - t0), active

@@ -4,8 +4,9 @@
 Run by lab/measure/figures.py with the Python that has Debian's matplotlib. Pictures are as
 wide as a printed page, 17 cm, with no letter below 7 points. Colours are those of Okabe and
 Ito, made for colour-blind readers; a contender has the same colour and marker everywhere
-(but in latency, where they are named beside the axis), and lines and bars differ without colours as well. What the texts say of the figures is
-calculated, or claim() sees to it that it holds.
+(but in latency, where they are named beside the axis), and lines and bars differ without
+colours as well. What the texts say of the figures is calculated, or claim() sees to it that it
+holds.
 """
 
 import functools

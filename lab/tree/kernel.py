@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from tree.common import (
     BUILD,
@@ -41,8 +42,18 @@ DEBUG = (*CONFIG, LAB / "debug.config")
 SMP = (*BENCH, LAB / "smp.config")
 X86 = (COMMON, LAB / "x86.config")
 BROKEN = {"faults": LAB / "faults.txt", "mutants": LAB / "mutants.txt"}  # kernel: its faults
-Kernel = collections.namedtuple("Kernel", "tree out fragments arch", defaults=("um",))
-KERNELS = {  # name: tree, output folder, fragments of the configuration, architecture
+
+
+class Kernel(NamedTuple):
+    """A kernel to build: tree and output folder below build/, parts of its configuration."""
+
+    tree: str
+    out: str
+    fragments: Sequence[Path]
+    arch: str = "um"
+
+
+KERNELS = {
     "patched": Kernel("linux", "um", CONFIG),
     "base": Kernel("linux-base", "um-base", CONFIG),
     "debug": Kernel("linux", "um-debug", DEBUG),
