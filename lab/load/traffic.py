@@ -3,7 +3,6 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
