@@ -211,7 +211,7 @@ def latency(rows: Rows) -> plt.Figure:
         ax.minorticks_off()
     axes[0].set_yticks(range(len(labels)), labels[::-1])
     axes[1].set_xlabel("echo above the path's own time")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper right", ncols=3)
+    axes[2].legend(loc="lower right", bbox_to_anchor=(1, 1.12), ncols=3)
     return figure
 
 
