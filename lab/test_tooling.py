@@ -214,6 +214,22 @@ class NextYear(unittest.TestCase):
         self.mini.pinned.rename(self.mini.downloads / self.mini.pinned.name)
         self.assertNotIn("7.10.2", self.applied().partition("anew from pin")[2])
 
+    def test_fresh(self):
+        """A machine that never had the pinned kernel: the series applies as it is."""
+        (self.mini.downloads.parent / tree.BASE_FILES.name).unlink()
+        self.mini.offer(self.mini.package("7.4.1"))
+        text = self.applied()
+        self.assertIn("build/linux IS Linux 7.4.1", text)
+        self.assertIn("have to apply as they are", text)
+
+    def test_fresh_conflict(self):
+        """The same, where only a merge would do: the sentence says what to put where."""
+        (self.mini.downloads.parent / tree.BASE_FILES.name).unlink()
+        self.mini.offer(self.mini.package("7.4.1", "near"))
+        status, text = self.mini.apply()
+        self.assertEqual(status, 1)
+        self.assertIn(f"put {self.mini.pinned.name} (SHA-256", text)
+
     def test_gone(self):
         """An archive with nothing of use: the sentence says what to put where."""
         self.mini.offer(self.mini.package("8.0.1"))

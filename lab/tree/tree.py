@@ -129,11 +129,16 @@ def apply_series(other: str | None) -> bool:
 def lend_blobs() -> None:
     """Give build/linux every blob that a patch names, though its base is another one.
 
-    They come from the series applied to BASE_FILES.
+    They come from the series applied to BASE_FILES, which a machine has that once had the
+    pinned base.
     """
+    files = stored_base_files()
+    if not files:
+        say("NOTE: the pinned base has never been here, so the patches have to apply as they are")
+        return
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         repo = Path(tmp)
-        for path, content in stored_base_files().items():
+        for path, content in files.items():
             (repo / path).parent.mkdir(parents=True, exist_ok=True)
             (repo / path).write_bytes(content)
         KERNEL.commit_base(repo, "files of the pinned base", ["."])
