@@ -756,6 +756,8 @@ class Reading(unittest.TestCase):
         self.assertIn("does not run", coverage.judge({"a.c": rows}, {})[1][0])
         stale = {**why, ("a.c", "f", "x1;"): "because"}
         self.assertIn("that runs", coverage.judge({"a.c": rows}, stale)[1][0])
+        lucky = {**why, ("a.c", "f", "x1;"): "sometimes"}
+        self.assertEqual(coverage.judge({"a.c": rows}, lucky), (2, []))
         self.assertIn("less than", coverage.judge({"a.c": rows[-5:]}, why)[1][0])
 
     def test_races(self):

@@ -216,11 +216,13 @@ def judge(figures: dict[str, list], known: dict) -> tuple[int, list[str]]:
               "does not say why"
               for (file, function, text), number in missed.items()
               if (file, function, text) not in known]
+    stale = [entry for entry in known.keys() - missed.keys()
+             if not known[entry].startswith("sometimes")]
     failed += [f"lab/gates/coverage.txt: {file} {function}() '{text}': that runs, or is not there"
-               for file, function, text in known.keys() - missed.keys()]
+               for file, function, text in stale]
     if not code or 100 * ran < BOUND * code:
         failed.append(f"{ran} of {code} lines run, less than {BOUND} %")
-    return len(missed) + len(known.keys() - missed.keys()) + 1, failed
+    return len(missed) + len(stale) + 1, failed
 
 
 def main(argv: Sequence[str]) -> None:
