@@ -30,6 +30,7 @@ from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, command_line, run, say,
 from tree.mutate import read_list
 
 HERE = ROOT / "lab/gates/fuzz"
+SHIM = ROOT / "lab/load/shim"  # the kernel's headers in user space
 OUT = BUILD / "fuzz"
 SEEDS = {"group": 20000, "tree": 2000}  # scenarios
 CHUNK = 500  # scenarios of a process
@@ -83,7 +84,7 @@ class Part:
     def compiler(self, *more: Any, header: Path | None = None) -> list:
         """The command that compiles with this header, or another one."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
-        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{self.name}", "-I", HERE / "shim",
+        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{self.name}", "-I", SHIM,
                 "-I", (header or self.header).parent.parent, *more]
 
     def build(self, sanitizer: str) -> Path:

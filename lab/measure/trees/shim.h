@@ -10,6 +10,6 @@
 
 #define shim_must(cond)	assert(cond)
 
-#include "../../gates/fuzz/shim/checked.h"
+#include "../../load/shim/checked.h"
 
 #endif /* TREES_SHIM_H */
