@@ -139,7 +139,8 @@ def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
             f"net.ifnames=0 {init}"]
     if has_card():
         args = [*CARD, *args,
-                "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no",
+                "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no,"
+                "sndbuf=0",
                 "-device", f"virtio-net-pci,netdev=net0,mq=on,vectors={2 * QUEUES + 2},"
                 "ioeventfd=off,tx=timer"]  # the card sends in the guest's time, not the host's
     log = folder / f"{kernel}-{script}.log"
