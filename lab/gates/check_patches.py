@@ -171,13 +171,12 @@ def compile_all(files: Sequence[str], whole: bool, fast: bool,
     """
     if not any(map(is_code, files)) or (fast and not whole):
         return {}
-    whole = whole and not fast
     jobs = {}
     if not fast:
         for column in COMPILERS:
             jobs[column] = functools.partial(compile_allmod, column, targets(files, whole))
     with ThreadPoolExecutor(2) as pool:
-        um = pool.submit(compile_um, targets(files), whole, known)
+        um = pool.submit(compile_um, targets(files), whole and not fast, known)
         jobs = {column: pool.submit(job) for column, job in jobs.items()}
     return {**um.result(), **{column: job.result() for column, job in jobs.items()}}
 

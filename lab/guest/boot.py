@@ -274,10 +274,12 @@ def one_cpu(kernel: Path | str, job: Job) -> Iterator[list[str]]:
     UML and the programs in it take turns, and to hand over to another CPU takes the host twice
     as long. None, if the guest has several CPUs, runs in QEMU, or there is no CPU left.
     """
+    if job.cpus > 1 or emulated(kernel):
+        yield []
+        return
     with contextlib.ExitStack() as stack:
-        one = job.cpus == 1 and not emulated(kernel)
         free = (cpu for cpu in sorted(os.sched_getaffinity(0))
-                if one and claimed(stack.enter_context(open(BUILD / f"guest/cpu{cpu}", "w"))))
+                if claimed(stack.enter_context(open(BUILD / f"guest/cpu{cpu}", "w"))))
         cpu = next(free, None)
         yield [] if cpu is None else ["taskset", "-c", str(cpu)]
 

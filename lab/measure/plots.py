@@ -93,11 +93,11 @@ def line(axes: plt.Axes, label: str, x: Sequence, y: Sequence, text: str | None 
     axes.plot(x, y, color=colour, marker=marker, label=text or label, **{"ls": dashes, **more})
 
 
-def bar_look(label: str) -> dict:
-    """What tells a contender's bars from others, in grey as well."""
+def bar_look(label: str, text: str | None = None) -> dict:
+    """What tells a contender's bars from others, in grey as well; text: as for line()."""
     colour, hatch = LOOK[label][0], HATCH[label]
     return {"color": "white" if hatch else colour, "edgecolor": colour, "hatch": hatch,
-            "label": label}
+            "label": text or label}
 
 
 def rate_text(bits: float) -> str:
@@ -286,7 +286,7 @@ def front() -> plt.Figure:
                                       (-0.19, "series", "patched", "patched")):
         used = [100 + kernels[which][name]["deviation"] for name in FRONT]
         places = [len(FRONT) - 1 - n + shift for n in range(len(FRONT))]
-        axes.barh(places, used, 0.34, **{**bar_look(label), "label": text})
+        axes.barh(places, used, 0.34, **bar_look(label, text))
         for y, value in zip(places, used):
             axes.text(value + 1, y, f"{value:.0f}", va="center", fontsize=7)
     axes.set_yticks(range(len(FRONT)), list(FRONT.values())[::-1])
