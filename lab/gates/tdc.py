@@ -19,7 +19,7 @@ from tree.kernel import STOCK_SPLAT, build, image
 
 # What the series change: suite of the base, object that it tests.
 NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sch_mqprio",
-        "tbf": "sch_tbf", "htb": "sch_htb"}
+        "taprio": "sch_taprio", "tbf": "sch_tbf", "htb": "sch_htb"}
 BASE_SUITES = (*NEAR, "fq_codel")
 SELFTESTS = "tools/testing/selftests/tc-testing"
 CASES = ROOT / "lab/gates/cases"

@@ -76,7 +76,8 @@ ENDS = {series.folder: series.tag for series in KERNEL.series}  # kernel: tag of
 KERNELS.update({name: Kernel(f"ladder/{name}/linux", f"ladder/{name}/um", CONFIG)
                 for name in ENDS})
 OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_htb", "sch_mq",
-        "sch_mqprio", "sch_rate_group", "sch_rate_group_qdisc", "sch_rate_tree", "sch_tbf")
+        "sch_mqprio", "sch_rate_group", "sch_rate_group_qdisc", "sch_rate_tree", "sch_taprio",
+        "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
 GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
 # Debugging of memory on UML; see lab/tree/debug.h.
