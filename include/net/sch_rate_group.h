@@ -14,8 +14,12 @@
 #define RATE_GROUP_MIN_RATE	64U		/* bytes/s */
 #define RATE_GROUP_QUANTUM	12288U		/* or longest packet, bytes */
 #define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
-#define RATE_GROUP_HORIZON	NSEC_PER_MSEC	/* unused time made up for */
+#define RATE_GROUP_HORIZON	(25 * NSEC_PER_MSEC) /* lateness made up for */
+#define RATE_GROUP_KEEP		NSEC_PER_MSEC	/* what is paid in advance */
+#define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
+#define RATE_GROUP_MEMORY	1000U		/* facts are kept, in those */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
+#define RATE_GROUP_LAG		(50ULL * NSEC_PER_USEC) /* the same if late */
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
 #define RATE_GROUP_OWED		8		/* the same, in quanta */
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
@@ -35,21 +39,27 @@
  * @busy: until when members of a rank let later ranks wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed: when @rate was set, ns
- * @longest: length of the longest packet since the last change, bytes
+ * @longest: length of the longest packet of this period and the last, bytes
+ * @longer: the same of this period, bytes
  * @quantum: what a member gets in each round, if @longest is not more, bytes
- * @advance: what a member may reserve before it has it to send, bytes
+ * @advance: what a member may pay for before it has it to send, bytes
+ * @sharers: by how many the rate is divided for that
  * @members: how many take a quantum; 0: the group is not in use
  * @queues: how many of their queues are in use; 0: all. The owner may set it
  *	before rate_group_set_rate()
- * @ranked: some member has had a rank of its own
+ * @period: when the period began, as a stamp: in units of RATE_GROUP_STAMP
+ * @full: when a backlog was longer than a slot, stamp
+ * @late: when such a backlog was served late, stamp
+ * @ranked: when ranks made a difference, stamp
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
  * three times if unused time comes before the slot or is claimed, once more if
  * its weight has changed, and for a packet that goes ahead once or twice. If
  * there are ranks, @busy is written by those that keep others waiting. What
- * follows is written with RTNL held, but for @ranked, and @longest, which
- * senders write when there is a longer packet than ever; they read it without a
- * lock: a stale quantum or advance is one slot of the old length, and
+ * follows is written with RTNL held, but for @longest, @longer and the stamps:
+ * senders write these twice a second, or when there is a longer packet. All of
+ * it is read without a lock: a stale quantum or advance is one slot of the old
+ * length, a stale stamp a fact that is noted a bit earlier or later, and
  * rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
@@ -66,11 +76,16 @@ struct rate_group {
 	u64		rate ____cacheline_aligned_in_smp;
 	u64		changed;
 	u32		longest;
+	u32		longer;
 	u32		quantum;
 	u32		advance;
+	u32		sharers;
 	u32		members;
 	u32		queues;
-	bool		ranked;
+	u32		period;
+	u32		full;
+	u32		late;
+	u32		ranked;
 };
 
 /**
@@ -91,6 +106,8 @@ struct rate_group {
  * @mult: ns per byte, shifted left by @shift
  * @shift: see @mult
  * @slack: how early a packet may go, ns
+ * @lag: how late the member was of late when it had asked to be called, ns
+ * @asked: when it asked to be called, ns; 0: not
  * @backdate: the same as @burst, ns
  * @horizon: how much unused time a backlog may make up for, ns
  * @next: when the next byte may go, ns
@@ -100,9 +117,19 @@ struct rate_group {
  * @frac: what is left of a ns, in units of 2^-@shift ns
  * @left: what may still go in this slot, bytes
  * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
+ * @early: what of @left was paid for in advance, bytes
+ * @credit: paid for in advance, for packets that need no slot, bytes
+ * @credit_at: when it was paid for, ns
+ * @credit_next: when the next byte of it may go, ns
  * @excess: what the member has had beyond its share, bytes
  * @passed: the quantum that it passed up in its last turn, bytes
  * @passing: it got no slot in its last turn, which ends at @next
+ * @ahead: the next packet to be charged was paid for by rate_group_ahead()
+ * @crowded: siblings had taken slots before its last one
+ * @yield: it has to let them go first
+ * @held: until when it lets later ranks wait, ns; 0: not
+ * @held_rank: as what rank
+ * @vain: since when it has waited for smaller ranks, ns; 0: not
  * @active: when the last packet went, ns
  * @sent: what went in the current period, bytes: good for 1 Tbit/s
  * @share: what the member sent in the last period, bytes/s
@@ -126,6 +153,8 @@ struct rate_group_member {
 	u64			mult;
 	u32			shift;
 	u32			slack;
+	u32			lag;
+	u64			asked;
 	u64			backdate;
 	u64			horizon;
 
@@ -136,9 +165,19 @@ struct rate_group_member {
 	u64			frac;
 	s64			left;
 	s64			unpaid;
+	u32			early;
+	u32			credit;
+	u64			credit_at;
+	u64			credit_next;
 	s64			excess;
 	u32			passed;
 	bool			passing;
+	bool			ahead;
+	bool			crowded;
+	bool			yield;
+	u64			held;
+	u8			held_rank;
+	u64			vain;
 
 	u64			active;
 	u64			sent;
@@ -181,11 +220,12 @@ static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
 	if ((s64)(since - m->next) > 0)
 		m->next = since;
 	if ((s64)(since - m->end) > 0) {
-		/* What was paid in advance is kept for a horizon */
-		if (since - m->end > m->horizon)
+		if (since - m->end > RATE_GROUP_KEEP)
 			m->unpaid = max(m->unpaid, 0);
 		m->end = since;
 	}
+	if ((s64)(now - m->credit_at) > (s64)RATE_GROUP_KEEP)
+		m->credit = 0;
 }
 
 /**
@@ -195,8 +235,8 @@ static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
  * @backlog: of the member, bytes
  *
  * Context: lock of the member held.
- * Return: true if it is the member's slot, or @backlog is paid for. If not,
- * see if rate_group_ahead() or rate_group_wait() lets the packet go.
+ * Return: true if it is the member's slot, or there is credit for @backlog. If
+ * not, see if rate_group_ahead() or rate_group_wait() lets the packet go.
  */
 static inline bool rate_group_may_send(const struct rate_group_member *m,
 				       u64 now, u32 backlog)
@@ -204,7 +244,8 @@ static inline bool rate_group_may_send(const struct rate_group_member *m,
 	if (m->left > 0)
 		return (s64)(m->next - now) <= m->slack;
 
-	return m->unpaid + backlog <= 0;
+	return backlog <= m->credit &&
+	       (s64)(m->credit_next - now) <= m->slack;
 }
 
 /**

@@ -35,7 +35,7 @@ OUT = BUILD / "fuzz"
 SEEDS = {"group": 20000, "tree": 2000}  # scenarios
 CHUNK = 500  # scenarios of a process
 FAULTS = HERE / "faults.txt"
-FAULTY = {"group": 3000, "tree": 1000}  # scenarios that have to find a fault
+FAULTY = {"group": 6000, "tree": 1000}  # scenarios that have to find a fault
 FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h")
          for name in SEEDS}  # as in faults.txt
 SHOWN = 3  # findings of a family and a check that are printed
@@ -104,8 +104,9 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--seeds", type=int, help="how many ({group}; {tree} of the rate tree)".format(**SEEDS))
     add("--time", type=int, metavar="S", help="go on for so many seconds instead")
     add("--family", default="-", metavar="NAME",
-        help="only this kind of scenario; tree: those of the rate tree; the names of others are "
-        "in lab/gates/fuzz/families.c")
+        help="only this kind of scenario; tree: those of the rate tree; rows: two tables, what "
+        "lateness costs and what is written below the rate; the names of others are in "
+        "lab/gates/fuzz/families.c")
     add("--threads", type=int, default=40, metavar="N",
         help="runs in which threads move the tail (40)")
     add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
@@ -283,6 +284,8 @@ def main(argv: Sequence[str]) -> None:
     args = arguments(argv)
     tested = parts(args)
     programs = {part: part.build(args.san) for part in tested}
+    if args.family == "rows":
+        sys.exit(subprocess.call([programs[tested[0]], "rows"]))
     if args.faults:
         if any(first_finding(program, part) for part, program in programs.items()):
             raise Die("there are findings without a fault, so none would prove anything: run "

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
-from load.scenarios import derive
+from load.scenarios import derive, guest_params
 from load.table import ROWS, Row
 from tree.common import (
     BUILD,
@@ -134,7 +134,8 @@ def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
                                           "scenarios": [name]}
     job = "mutant-" + re.sub(r"\W+", "-", f"{number} {load}")
     rows, guest = run_script(KERNELS[NAME].out, job, script, spec, hop=hop, virtual=True,
-                             timeout=LOAD_TIMEOUT, params=(f"shared_mutant={number}",))
+                             timeout=LOAD_TIMEOUT, params=(f"shared_mutant={number}",
+                                                           *guest_params(load)))
     if not rows or guest.complaint():
         return [], guest
     if script == "gates.changes":

@@ -411,16 +411,31 @@ def rate_up(bed: Bed, rate: float = 1e9, begin: float = 0.05) -> dict:
     return {"deviation": deviation(beside_run(hop, begin + 0.021, change), rate)}
 
 
-def stopped(bed: Bed, rate: float) -> dict:
-    """One of eight queues is saturated; after one in 2000 packets, it is stopped for 5 ms."""
+def late(bed: Bed, rate: float = 1e9, busy: int = 1, **faults: float) -> dict:
+    """So many of eight queues are saturated while the device stalls or stops queues: how far
+    off the rate they are, %, and what a next hop has to queue, bytes.
+
+    faults: of Hop.faults().
+    """
     hop = bed.prepare(rate, 8)
-    hop.stream(0, depth=1024)
+    for q in range(busy):
+        hop.stream(q, depth=1024)
     hop.meter(rate, from_s=0.2)
-    hop.faults(stopq=2000, stopq_s=5e-3)
+    hop.faults(**faults)
     got = hop.run(2.2)
     hop.faults()
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "stops": got["stops"]}
+            "stalls": got["stalls"], "stops": got["stops"]}
+
+
+def video(bed: Bed, rate: float) -> dict:
+    """Video in bursts of nine frames, at 45 % of the rate, on one queue, CS1 saturated on
+    another, no best effort: how far off the rate they are, %."""
+    hop = bed.prepare(rate, 2, "diffserv4")
+    hop.stream(0, tos=TOS["AF41"], **burst(9, 1e-6, 9 * FRAME * 8 / (0.45 * rate)))
+    hop.stream(1, tos=TOS["CS1"])
+    hop.meter(rate, from_s=0.05)
+    return {"deviation": deviation(hop.run(0.25), rate)}
 
 
 def busy(bed: Bed, count: int = 5) -> dict:
@@ -959,7 +974,10 @@ SCENARIOS = {
     "rate changes": (disturbed, {"what": "rate changes"}),
     "link flaps": (disturbed, {"what": "link flaps"}),
     "rate up": (rate_up, {}),
-    "stopped": (stopped, {"rate": 1e9}),
+    **{f"video {rate / 1e9:g}": (video, {"rate": rate}) for rate in (1e9, 2.5e9, 10e9, 25e9)},
+    "stopped": (late, {"stopq": 2000, "stopq_s": 5e-3}),
+    "stopped all": (late, {"busy": 8, "stopq": 2000, "stopq_s": 5e-3}),
+    **{f"late {n}": (late, {"busy": n, "stall": 200, "stall_s": 600e-6}) for n in (1, 8)},
     **{f"ingress {load}": (ingress, {"load": load}) for load in UNRESPONSIVE},
     "beside drops": (beside_drops, {}),
     **{f"drops, {end}": (after_drops, {"end": end}) for end in ("egress", "reset")},
@@ -1004,6 +1022,11 @@ SCENARIOS = {
 CAKE_MQ = [name for name in SCENARIOS if name not in (MODES, ROOM, *MIXED)]
 # In a guest of their own, whose timers come with the clock tick, every 10 ms
 SLOW_TIMERS = [name for name in SCENARIOS if name.startswith("slow timers")]
+
+
+def guest_params(name: str) -> tuple[str, ...]:
+    """What a scenario needs on the command line of its guest's kernel."""
+    return ("highres=off",) if name in SLOW_TIMERS else ()
 
 
 def guest(spec: dict) -> Iterator[dict]:
@@ -1108,7 +1131,7 @@ def measure(which: str, patterns: Sequence = (), on_row: Callable | None = None,
     names = [name for name in CAKE_MQ if name not in SLOW_TIMERS]
     jobs = [(load, ("load0", "cake_mq", names[0::3])), (load, ("load1", "cake_mq", names[1::3])),
             (load, ("load2", "cake_mq", names[2::3])),
-            (partial(load, params=("highres=off",)), ("slow", "cake_mq", SLOW_TIMERS)),
+            (partial(load, params=guest_params(SLOW_TIMERS[0])), ("slow", "cake_mq", SLOW_TIMERS)),
             (flows, ("tcp0", dict(list(cases.items())[0::2]))),
             (flows, ("tcp1", dict(list(cases.items())[1::2])))]
     jobs += [(load, (f"also{number}", contender, own))

@@ -98,15 +98,15 @@ def bound(rate: float, queues: int) -> float:
     """
     a_round = rate / 8e9 * constant("ROUND") / queues
     quantum = max(min(a_round, constant("QUANTUM")), FRAME)
-    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + FRAME
+    return (rate / 8e9 * constant("HORIZON") + 2 * constant("AHEAD") + constant("QUANTUM") + FRAME
             + queues * (2 * quantum + FRAME / 2 + 2 * FRAME))
 
 
-def hold(case: str) -> dict:
+def hold(case: str, contender: str) -> dict:
     """One line of the first table. Runs in the guest."""
     load = BOUNDS[case]
     hop = Hop(load.queues)
-    install("cake_mq", load.rate, load.queues)
+    install(contender, load.rate, load.queues)
     hop.stream(0, depth=256)
     if load.mice:
         hop.stream(0, depth=256, size=SMALL)
@@ -122,7 +122,7 @@ def hold(case: str) -> dict:
     def change():
         while not stop.is_set():
             for r in (500e6, 1e9):
-                tc(f"qdisc change dev {NAME} root cake_mq bandwidth {r:.0f}bit")
+                tc(f"qdisc change dev {NAME} root {contender} bandwidth {r:.0f}bit")
                 count[0] += 1
 
     changer = threading.Thread(target=change)
@@ -175,7 +175,7 @@ def speed(case: str, contender: str) -> dict:
 def guest(spec: dict) -> Iterator[dict]:
     """Measure one case, yield its row. Runs in the guest."""
     if spec["kind"] == "bound":
-        yield {"case": spec["case"], **hold(spec["case"])}
+        yield {"case": spec["case"], **hold(spec["case"], spec["contender"])}
     else:
         yield {"case": spec["case"], **speed(spec["case"], spec["contender"])}
 
@@ -220,18 +220,20 @@ def summary(runs: Sequence[dict]) -> dict:
 
 def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[dict]:
     """The first table: (kernel, its hop module) of both; prints it."""
-    print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>8}{'stock':>9}"
-          f"{'of rate, %':>12}{'stock':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+    print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>9}{'stock':>9}{'root':>9}"
+          f"{'of rate, %':>12}{'stock':>7}{'root':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
     bounds = []
     for case, load in BOUNDS.items():
-        row, other = measure(*patched, "bound", case), measure(*stock, "bound", case)
-        row |= {"bound": bound(load.rate, load.queues), "stock": other["excess"],
-                "stock_bps": other["bps"]}
+        row, *others = (measure(*which, "bound", case, contender) for which, contender in
+                        ((patched, "cake_mq"), (stock, "cake_mq"), (stock, "cake")))
+        row |= {"bound": bound(load.rate, load.queues)}
+        for name, other in zip(("stock", "root"), others, strict=True):
+            row |= {name: other["excess"], f"{name}_bps": other["bps"]}
         bounds.append(row)
-        used = ("-", "-") if row["changes"] else (
-            f"{100 * bps / load.rate:.1f}" for bps in (row["bps"], other["bps"]))
-        print("{:<48}{:>11.0f}{:>8.0f}{:>9.0f}{:>12}{:>7}".format(
-            case, row["excess"], row["bound"], row["stock"], *used)
+        used = ["-"] * 3 if row["changes"] else [
+            f"{100 * row[key] / load.rate:.1f}" for key in ("bps", "stock_bps", "root_bps")]
+        print("{:<48}{:>11.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>12}{:>7}{:>7}".format(
+            case, row["excess"], row["bound"], row["stock"], row["root"], *used)
               + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)
     print()
     return bounds

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* One rate shared by many shapers, each under a lock of its own */
 
-#include <linux/hrtimer.h>
 #include <linux/if_ether.h>
 #include <linux/jiffies.h>
 #include <linux/math64.h>
@@ -17,75 +16,72 @@
  *
  * The shapers of a group, for example one qdisc per TX queue, together keep one
  * rate R: within the bounds below they send no more and, while any of them has
- * a backlog and is called in time, no less. They run under locks of their own,
- * on CPUs of their own, and never read each other's data.
+ * a backlog, no less. They run under locks of their own, on CPUs of their own,
+ * and never read each other's data.
  *
- * Who sends when is decided by one number that they share: the *tail*, the time
- * at which everything that was granted will have been sent at R. A member that
- * has a backlog and nothing granted takes a *slot* by moving the tail: the slot
- * starts where the tail was, and is as long as its bytes take at R. So slots
- * never overlap, follow each other without a gap as long as anyone has a
- * backlog, and come in the order in which they were asked for: members take
- * turns. A *round* is one slot for each member that has a backlog. In its slot
- * a member paces its packets at R; after the last one it asks for the next
- * slot.
+ * They share one number, the *tail*: the time at which everything that was
+ * granted will have been sent at R. (In the generic cell rate algorithm it is
+ * called the theoretical arrival time.) A member that has a backlog and nothing
+ * granted takes a *slot* by moving the tail: the slot starts where the tail
+ * was, and is as long as its bytes take at R. So slots never overlap, follow
+ * each other without a gap as long as anyone has a backlog, and come in the
+ * order in which they were asked for: members take turns. A *round* is one slot
+ * for each member that has a backlog. In its slot a member paces its packets at
+ * R; after the last one it asks for the next slot.
  *
  * A slot costs one atomic operation on a shared cache line, and a few more in
  * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND divided
  * by the number of members whose queues are in use, with a backlog or not, at
- * most RATE_GROUP_QUANTUM, but never less than the longest packet. Nine rules
- * add to this:
- *
- * Weights
- *	A member that has to be fair to many flows sets its weight. The quanta
- *	of all such members are added up and divided by weight, so a round
- *	lasts no longer than with equal weights. Who gets less than a frame per
- *	round gets a frame every few rounds. The weight of a member whose
- *	backlog is gone counts until its owner sets it to 0.
- *
- * Ranks
- *	A member whose packets should come before or after those of others sets
- *	a rank, as CAKE does for its tins. It gets a slot only if no member of a
- *	smaller rank wants any. A member that needs more than its slot keeps
- *	later ranks waiting for another RATE_GROUP_HOLD, so that these need not
- *	ask again after every slot.
+ * most RATE_GROUP_QUANTUM, but never less than the longest packet of this
+ * second and the last. These rules add to that:
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
  *	and what a member sends outside of its slots, is its *excess*, which
- *	is taken off its next slots: deficit round robin. With an excess of a
- *	quantum, a member passes its turn: it gets no slot. While it has
+ *	is taken off its next slots, as in deficit round robin. With an excess
+ *	of a quantum, a member passes its turn: it gets no slot. While it has
  *	nothing to send, its excess shrinks by a quantum per round. If the tail
  *	lies in the past, nobody waits, and the excess is forgotten. Where each
  *	slot needs a second one in another group, its tail counts as well.
  *
  * Lateness
- *	A slot may start in the past, when the member was due, but not more
- *	than the *horizon* ago: the longest of 1 ms, two frames at R, and twice
- *	the resolution of timers. So a late timer costs no rate, and a queue
- *	that was stopped does not send all that it missed in one burst. If the
- *	owner sets ``late``, slots are longer if the members are due more.
+ *	A slot may start in the past: since the member was due, at most since
+ *	RATE_GROUP_HORIZON ago, or longer if two frames take longer at R. So
+ *	neither a late timer costs rate, nor a queue that was stopped. It is
+ *	made up for at once, as by one shaper for all. Many members may be
+ *	called late at the same time, by a slow tick or on a busy CPU. So a
+ *	member that asks for a slot late lets the others go first. If
+ *	the owner sets ``late``, that much is made up for instead, and in one
+ *	slot.
  *
  * Skipped time
  *	If the tail lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
- *	late in that time may claim what was skipped since its last slot.
- *	Without this, light traffic of others would cost it rate. All members
- *	together may claim no more than the horizon.
+ *	late in that time may claim what was skipped since its last slot. All
+ *	members together may claim no more than the horizon. Skipped time is
+ *	counted only if some backlog in the last second was longer than a slot.
+ *
+ * Slack
+ *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
+ *	that is less, goes at once. This halves the number of timers. If calls
+ *	come later than that, as where a timer takes long, slack is as long as
+ *	they were late on average, at most RATE_GROUP_LAG: less would only set
+ *	more timers.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
  *	earlier. This is a token bucket that all members share.
  *
- * Slack
- *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
- *	that is less, goes at once. This halves the number of timers.
- *
  * Paying in advance
- *	If the tail lies in the past, a reservation for every packet would be a
- *	waste. A slot for all of the backlog is then longer than the backlog:
- *	by R x RATE_GROUP_ROUND / 8, divided by the number of members, at most
- *	RATE_GROUP_QUANTUM / 4. What is not used is kept for a horizon.
+ *	Below the rate, a reservation for every packet would be a waste. If the
+ *	tail lies in the past, a slot for all of the backlog also pays for
+ *	packets that are still to come: half of R x RATE_GROUP_ROUND divided by
+ *	the number of members, at most RATE_GROUP_QUANTUM, and out of unused
+ *	time as far as there is any. This *credit* is kept for RATE_GROUP_KEEP.
+ *	It is for packets that come one by one, no faster than four times the
+ *	member's part of R, and it ends when the backlog exceeds a slot. There
+ *	is none while a backlog has been served late in the last second, which
+ *	then needs all of the unused time.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member.
@@ -97,26 +93,46 @@
  *	of RATE_GROUP_OWED quanta of a member of average weight may not go
  *	ahead.
  *
+ * Ranks
+ *	A member whose packets should come before or after those of others sets
+ *	a rank, as CAKE does for its tins. It gets a slot only if no member of a
+ *	smaller rank wants any. A member that needs more than its slot keeps
+ *	later ranks waiting for another RATE_GROUP_HOLD, or until its backlog is
+ *	gone. Who waits looks again when the slots of others are over, and as
+ *	late as a 128th of the time that it has waited for.
+ *
+ * Weights
+ *	A member that has to be fair to many flows sets its weight. The quanta
+ *	of all such members are added up and divided by weight, so a round
+ *	lasts no longer than with equal weights. Who gets less than a frame per
+ *	round gets a frame every few rounds; who would get less than a byte,
+ *	gets a byte. The weight of a member whose backlog is gone counts until
+ *	its owner sets it to 0.
+ *
  * In any window of length t, the group sends no more than::
  *
- *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + a full-size frame
+ *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + RATE_GROUP_QUANTUM
+ *	+ a full-size frame
  *	+ for each member: the longest slot + two packets
  *
  * where the horizon is no shorter than a burst or ``late``, and the longest
- * slot is a quantum and half a frame unless the owner decides on it, and a
- * quantum more for a member that was exempted. With weights, all slots of a
- * round together are as long as without; while weights change, up to twice as
- * long. With ranks, R x RATE_GROUP_HOLD has to be added. The horizon only
- * counts if members were late, were allowed a burst, or gave back a slot.
+ * slot is a quantum and half a frame unless the owner decides on it, no less
+ * than ``late``, and a quantum more for a member that was exempted. With
+ * weights, all slots of a round together are as long as without; while weights
+ * change, up to twice as long. With ranks, R x RATE_GROUP_HOLD has to be added.
+ * The horizon only counts as far as members were late, were allowed a burst, or
+ * gave back a slot. If they were late, R x RATE_GROUP_LAG has to be added.
  *
  * As long as some member has a backlog, and is called at the times that it
  * asked for, the group sends no less than::
  *
- *	R x t - 2 x RATE_GROUP_AHEAD - a full-size frame
+ *	R x t - 2 x RATE_GROUP_AHEAD - RATE_GROUP_QUANTUM - a full-size frame
  *	- for each member: the longest slot + two packets
  *	- a slot for each backlog that is dropped
  *
- * with the same longest slot, and the same more with weights and ranks.
+ * with the same longest slot, and the same more with weights and ranks. If it
+ * is called late, but by less than the horizon, this holds for the window up to
+ * then, but for what others paid for in advance before that was noted.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
@@ -147,6 +163,23 @@ static u64 to_ns_exact(struct rate_group_member *m, u64 bytes)
 	return fxp >> m->shift;
 }
 
+/* Note a fact that the group remembers for a second, see @late, @ranked */
+static void remember(u32 *stamp, u64 now)
+{
+	u32 at = now >> RATE_GROUP_STAMP;
+
+	if (at - READ_ONCE(*stamp) >= RATE_GROUP_MEMORY / 2)
+		WRITE_ONCE(*stamp, at);
+}
+
+/* Clocks of CPUs may differ by one unit */
+static bool remembers(const u32 *stamp, u64 now)
+{
+	u32 at = now >> RATE_GROUP_STAMP;
+
+	return at + 1 - READ_ONCE(*stamp) <= RATE_GROUP_MEMORY;
+}
+
 /* Scale the time from @from to @t by the ratio of the rates. A time before
  * @from becomes @from: what was not used at the old rate cannot be used at the
  * new one.
@@ -173,7 +206,32 @@ static void rate_group_set_quantum(struct rate_group *g)
 
 	each = div_u64(each, max(members, 1U));
 	WRITE_ONCE(g->quantum, min(each, RATE_GROUP_QUANTUM));
-	WRITE_ONCE(g->advance, min(each / 8, RATE_GROUP_QUANTUM / 4));
+	WRITE_ONCE(g->sharers, max(members, 1U));
+	WRITE_ONCE(g->advance, min(each / 2, RATE_GROUP_QUANTUM));
+}
+
+/* The longest packet of this period and the last one. If two members do this at
+ * once, a period may be short.
+ */
+static void rate_group_forget(const struct rate_group_member *m, u64 now)
+{
+	struct rate_group *g = m->group;
+	u64 longest = READ_ONCE(g->longest);
+	u32 age = (now >> RATE_GROUP_STAMP) - READ_ONCE(g->period);
+	u64 rounds;
+
+	/* Another CPU may be ahead by a unit */
+	if (longest == ETH_FRAME_LEN || (s32)age < 0)
+		return;
+
+	/* At low rates, some rounds take longer than that */
+	rounds = min(longest * READ_ONCE(g->sharers) * 4, BIT(28));
+	if (age <= RATE_GROUP_MEMORY + (to_ns(m, rounds) >> RATE_GROUP_STAMP))
+		return;
+
+	WRITE_ONCE(g->period, now >> RATE_GROUP_STAMP);
+	WRITE_ONCE(g->longest, READ_ONCE(g->longer));
+	WRITE_ONCE(g->longer, ETH_FRAME_LEN);
 }
 
 static u32 rate_group_base(const struct rate_group *g)
@@ -272,6 +330,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 		rate = max_t(u64, rate, RATE_GROUP_MIN_RATE);
 	/* From now on, packets may be shorter, as GSO packets are split */
 	WRITE_ONCE(g->longest, ETH_FRAME_LEN);
+	WRITE_ONCE(g->longer, ETH_FRAME_LEN);
 	if (rate == old) {
 		rate_group_set_quantum(g);
 		return;
@@ -282,6 +341,10 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	 */
 	WRITE_ONCE(g->rate, rate);
 	g->changed = now;
+	WRITE_ONCE(g->full, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->late, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->ranked, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->period, now >> RATE_GROUP_STAMP);
 	rate_group_set_quantum(g);
 	tail = atomic64_read(&g->tail);
 	do {
@@ -292,6 +355,23 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 		atomic64_set(&g->busy[i], now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
+
+static void rate_group_set_slack(struct rate_group_member *m)
+{
+	m->slack = max(min(to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK), m->lag);
+}
+
+/* The member was told to ask again at @m->asked: keep the mean of how late it
+ * is of late
+ */
+static void rate_group_late(struct rate_group_member *m, u64 now)
+{
+	u64 late = min(now - m->asked, RATE_GROUP_LAG);
+
+	m->asked = 0;
+	m->lag += late / 8 - m->lag / 8;
+	rate_group_set_slack(m);
+}
 
 /**
  * rate_group_update - let a member follow the rate of its group
@@ -323,12 +403,13 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->mult >>= 1;
 		m->shift--;
 	}
-	m->slack = min_t(u64, to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK);
+	m->lag = 0;
+	m->asked = 0;
+	rate_group_set_slack(m);
 	m->backdate = to_ns(m, min(m->burst, BIT(28)));
 	most = max3(m->late, m->burst, 2 * ETH_FRAME_LEN);
-	/* With slow timers, a member may be called up to two ticks late */
-	m->horizon = max3(to_ns(m, min(most, BIT(28))), RATE_GROUP_HORIZON,
-			  2ULL * hrtimer_resolution);
+	m->horizon = max(to_ns(m, min(most, BIT(28))),
+			 m->late ? NSEC_PER_MSEC : RATE_GROUP_HORIZON);
 	tail = later(atomic64_read(&g->tail), now);
 	if (old) {
 		m->next = rescale(m->next, g->changed, old, m->rate);
@@ -343,9 +424,12 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->end = now;
 		m->left = 0;
 		m->unpaid = 0;
+		m->credit = 0;
 		m->excess = 0;
 		m->passing = false;
 	}
+	m->credit_at = now;
+	m->credit_next = now;
 	m->stood = later(m->next, now) - clock;
 	m->seen = atomic64_read(&g->skipped);
 	m->frac = 0;
@@ -426,26 +510,43 @@ static void rate_group_end_slot(struct rate_group_member *m)
 	m->left = 0;
 }
 
+/* Let later ranks go on: this member wants no more slots. Siblings of its rank
+ * keep others waiting with the next slot that they take.
+ */
+static void rate_group_release(struct rate_group_member *m, u64 now)
+{
+	s64 held = m->held;
+
+	if (!held)
+		return;
+
+	atomic64_try_cmpxchg(&m->group->busy[m->held_rank], &held, now);
+	m->held = 0;
+}
+
 /**
  * rate_group_idle - the backlog of a member is gone
  * @m: the member
  * @now: time, ns
  *
  * It was sent, dropped or reset. What is left of the slot goes back to the
- * group if there still is time to use it. The member keeps as much as it could
- * have paid in advance. The owner sets @m->weight to 0 before, or leaves it to
+ * group if there still is time to use it. The member keeps what it has paid for
+ * in advance. The owner sets @m->weight to 0 before, or leaves it to
  * count, sets it to 0 later, and calls this again.
  *
  * Context: lock of the member held.
  */
 void rate_group_idle(struct rate_group_member *m, u64 now)
 {
-	struct rate_group *g = m->group;
+	s64 early;
 	u64 wait;
 
 	m->excess = max(m->excess, 0);
+	m->asked = 0;
+	m->vain = 0;
 	if (!m->weight)
 		rate_group_weigh(m, 0);
+	rate_group_release(m, now);
 	if (!m->left && !m->passing)
 		return;
 
@@ -458,10 +559,12 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 		if (m->passing)
 			m->excess += m->passed;
 	}
-	m->unpaid -= m->left;
+	early = clamp_t(s64, m->left, 0, m->early);
+	m->credit += early;
+	m->unpaid -= m->left - early;
 	m->left = 0;
 	m->passing = false;
-	if (-m->unpaid > READ_ONCE(g->advance) &&
+	if (-m->unpaid > ETH_FRAME_LEN &&
 	    (!after(m->end, now) || rate_group_refund(m, now, -m->unpaid))) {
 		m->unpaid = 0;
 		m->end = m->next;
@@ -490,7 +593,7 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 		if (m->unpaid > 0)
 			atomic64_add(to_ns(m, m->unpaid), &g->tail);
 		else
-			rate_group_refund(m, now, -m->unpaid);
+			rate_group_refund(m, now, m->credit - m->unpaid);
 	}
 	rate_group_weigh(m, 0);
 	g->members -= m->turns;
@@ -562,7 +665,7 @@ static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 }
 
 /* What could have been sent since a time, bytes */
-static u32 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
+static u64 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
 {
 	return after(now, from) ? mul_u64_u64_div_u64(now - from, m->rate,
 						      NSEC_PER_SEC) : 0;
@@ -595,13 +698,24 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 /* Let later ranks wait. If siblings do so at the same time, the later of both
  * times may be lost: then one slot goes to a later rank.
  */
-static void rate_group_hold(struct rate_group_member *m, u64 until)
+static void rate_group_hold(struct rate_group_member *m, u64 now, u64 until)
 {
-	atomic64_t *busy = &m->group->busy[m->rank];
+	struct rate_group *g = m->group;
+	atomic64_t *busy;
 
-	if (READ_ONCE(m->group->ranked) && m->rank < RATE_GROUP_RANKS - 1 &&
-	    after(until, atomic64_read(busy)))
+	if (m->rank < RATE_GROUP_RANK)
+		remember(&g->ranked, now);
+	if (m->rank == RATE_GROUP_RANKS - 1 || !remembers(&g->ranked, now))
+		return;
+
+	if (m->rank != m->held_rank)
+		rate_group_release(m, now);
+	busy = &g->busy[m->rank];
+	if (after(until, atomic64_read(busy))) {
 		atomic64_set(busy, until);
+		m->held = until;
+		m->held_rank = m->rank;
+	}
 }
 
 /* Until when do smaller ranks let this member wait? */
@@ -614,8 +728,9 @@ static u64 rate_group_held(const struct rate_group_member *m, u64 now)
 	for (i = 0; i < m->rank; i++)
 		until = later(until, atomic64_read(&g->busy[i]));
 
-	/* Slots may have been given back since */
-	tail = later(atomic64_read(&g->tail), now) + RATE_GROUP_HOLD;
+	/* It may be over before: look again in time to lose less than 1 % */
+	tail = later(atomic64_read(&g->tail), now);
+	tail += min((now - m->vain) / 128, RATE_GROUP_HOLD);
 	return after(until, tail) ? tail : until;
 }
 
@@ -625,33 +740,47 @@ static u64 rate_group_held(const struct rate_group_member *m, u64 now)
 static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 			       u32 backlog, u32 exactly)
 {
+	u64 start, end, claim, debt, early, ns, turns;
 	u64 from = later(m->end, now - m->horizon);
+	bool late = after(now, from + RATE_GROUP_SLACK);
 	struct rate_group *g = m->group;
-	u64 start, end, claim, debt, ns, turns;
 	s64 tail = atomic64_read(&g->tail);
+	bool crowded = after(tail, m->end);
 	u32 slot, due = 0;
 	s64 unpaid, skip;
-	bool late;
 
 	if (READ_ONCE(g->rate) != m->rate)
 		return false;
 
+	rate_group_forget(m, now);
 	if (!exactly)
 		rate_group_weigh(m, m->among ? 0 : m->weight);
 	turns = rate_group_turns(m, tail, now);
 	if (m->late)
-		due = min(rate_group_due(m, later(tail, from), now), m->late);
+		due = min_t(u64, rate_group_due(m, later(tail, from), now),
+			    m->late);
 	slot = exactly ?: rate_group_slot(m, backlog, due,
 					  after(turns, now + m->slack));
-	if (!m->late && !exactly && slot == backlog &&
-	    !after(tail, now + m->slack))
-		slot += READ_ONCE(g->advance);
+	m->early = 0;
+	if (slot < backlog) {
+		m->credit = 0;
+		remember(&g->full, now);
+		/* Even by less than slack: it may need all unused time */
+		if (after(now, from))
+			remember(&g->late, now);
+	} else if (!m->late && !exactly && !after(tail, now) &&
+		   !remembers(&g->late, now)) {
+		m->early = max((s64)READ_ONCE(g->advance) - m->credit, 0);
+	}
+	/* Time that nobody has used pays for that, as far as there is any */
+	early = to_ns(m, m->early);
+	from -= early;
+	slot += m->early;
 
 	/* Also pay for what was sent outside of slots, or use what was paid */
 	unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
 	debt = to_ns(m, max(unpaid, 0));
 	ns = to_ns_exact(m, slot + unpaid) - debt;
-	late = after(now, from + m->slack);
 	claim = rate_group_claim(m, tail + debt - from, late ? now - tail : 0);
 	do {
 		if (rate_group_changing(m))
@@ -660,16 +789,19 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		skip = from - later(start, now - m->horizon);
 		end = later(start, from) + ns;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
-	if (skip > 0)
+	if (skip > 0 && remembers(&g->full, now))
 		m->seen = atomic64_add_return(skip, &g->skipped);
 	if (!exactly || backlog >= slot)
-		rate_group_hold(m, backlog > slot ? end + RATE_GROUP_HOLD :
-						    end);
+		rate_group_hold(m, now, backlog > slot ? end + RATE_GROUP_HOLD :
+							 end);
 
+	m->vain = 0;
 	m->unpaid -= unpaid;
 	m->left = slot;
 	m->passing = !slot;
 	m->end = end;
+	if (m->early)
+		m->credit_at = now;
 	/* The time that was paid in advance lies before the slot */
 	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) :
 		       later(end, turns);
@@ -677,6 +809,12 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (after(start, from))
 		m->stood += start - from;
 	m->next = later(m->next, start);
+	/* If siblings wait as well: be it that they were called after this one
+	 * asked the last time
+	 */
+	m->yield = late && !exactly && (crowded || m->crowded) &&
+		   !after(m->next, now);
+	m->crowded = crowded;
 	return true;
 }
 
@@ -695,19 +833,24 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
  *
  * Context: lock of the member held.
  * Return: true if the member has to wait until @when, false if the next packet
- * may go at once.
+ * may go at once. If @when is @now, siblings on this CPU are to go first: the
+ * owner asks again after them, by __netif_schedule(), not by a timer.
  */
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
 {
+	bool wait;
+
 	while (m->left <= 0) {
-		if (m->rank && m->rank != RATE_GROUP_RANK &&
-		    !READ_ONCE(m->group->ranked))
-			WRITE_ONCE(m->group->ranked, true);
-		if (m->rank && READ_ONCE(m->group->ranked)) {
+		if (m->rank > RATE_GROUP_RANK)
+			remember(&m->group->ranked, now);
+		if (m->rank && remembers(&m->group->ranked, now)) {
+			if (!m->vain)
+				m->vain = now;
 			*when = rate_group_held(m, now);
 			if (after(*when, now + m->slack)) {
-				rate_group_hold(m, *when + RATE_GROUP_HOLD);
+				rate_group_hold(m, now,
+						*when + RATE_GROUP_HOLD);
 				rate_group_weigh(m, 0);
 				return true;
 			}
@@ -719,10 +862,17 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 			*when = now + NSEC_PER_MSEC;
 			return true;
 		}
+		if (m->yield) {
+			*when = now;
+			return true;
+		}
 	}
 
 	*when = m->next;
-	return after(m->next, now + m->slack);
+	wait = after(m->next, now + m->slack);
+	/* With @late, the owner may have had to wait for more than that */
+	m->asked = wait && !m->late ? m->next : 0;
+	return wait;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
 
@@ -764,6 +914,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
+	m->ahead = true;
 	if (m->left >= pay) {
 		m->unpaid -= pay;
 		m->left -= pay;
@@ -804,14 +955,32 @@ EXPORT_SYMBOL_NS_GPL(rate_group_exempt, "NET_SCHED_INTERNAL");
  */
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 {
-	if (len > READ_ONCE(m->group->longest))
-		WRITE_ONCE(m->group->longest, len);
+	struct rate_group *g = m->group;
+	u32 paid = 0;
+	u64 spaced;
+
+	if (m->asked && !after(m->asked, now))
+		rate_group_late(m, now);
+	m->yield = false;
+	if (len > READ_ONCE(g->longer)) {
+		WRITE_ONCE(g->longer, len);
+		if (len > READ_ONCE(g->longest))
+			WRITE_ONCE(g->longest, len);
+	}
 
 	/* Outside its slot? Who may be late sends all of a slot at once. */
 	if (m->left <= 0 || (!m->late && after(m->next, now + m->slack))) {
-		m->unpaid += len;
+		if (!m->ahead) {
+			paid = min(len, m->credit);
+			m->credit -= paid;
+		}
+		m->ahead = false;
+		m->unpaid += len - paid;
 		/* rate_group_ahead() has counted what it paid for */
-		m->excess += clamp_t(s64, m->unpaid, 0, len);
+		m->excess += clamp_t(s64, m->unpaid, 0, len - paid);
+		spaced = (u64)len * READ_ONCE(g->sharers) / 4;
+		m->credit_next = later(m->credit_next, now) +
+				 to_ns(m, min_t(u64, spaced, BIT(28)));
 		return;
 	}
 

@@ -15,8 +15,8 @@
 #include <kunit/test.h>
 #include <linux/delay.h>
 #include <linux/hash.h>
-#include <linux/hrtimer.h>
 #include <linux/jiffies.h>
+#include <linux/math.h>
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/overflow.h>
@@ -53,6 +53,7 @@ struct rgt_load {
 	u64	pause;		/* until the next, ns */
 	u32	late;		/* lateness of one call in four, ns */
 	u32	stop;		/* no call after one burst in 16, ns */
+	u32	tick;		/* calls come at multiples of that, ns */
 	u32	drop;		/* bursts until all of the backlog vanishes */
 	u32	take;		/* length of its slots, bytes; 0: as given */
 	u32	credit;		/* what a new backlog may make up for, bytes */
@@ -281,6 +282,9 @@ static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
 		return false;
 
 	m->call = s->now + when - now;
+	/* If that is now, others go first, but no timer is needed */
+	if (m->load->tick && time_after64(when, now))
+		m->call = roundup_u64(m->call + 1, m->load->tick);
 	if (m->load->late && !rgt_random(s, 4))
 		m->call += rgt_random(s, m->load->late);
 	return true;
@@ -616,21 +620,21 @@ static void rgt_test_numbers(struct kunit *test)
 		u32	n, credit, patience, quantum, advance, slack;
 		u64	horizon;
 	} sets[] = {
-		{ RGT_GBIT, 1, 0, 0, 12288, 3072, 5000, RGT_MS },
-		{ RGT_GBIT, 4, 0, 0, 6250, 781, 5000, RGT_MS },
-		{ RGT_GBIT, 100, 0, 0, 250, 31, 5000, RGT_MS },
-		{ 10 * RGT_GBIT, 20, 0, 0, 12288, 1562, 1211, RGT_MS },
-		{ RGT_GBIT / 1000, 1, 0, 0, 25, 3, 5000, 24224000 },
+		{ RGT_GBIT, 1, 0, 0, 12288, 12288, 5000, 25 * RGT_MS },
+		{ RGT_GBIT, 4, 0, 0, 6250, 3125, 5000, 25 * RGT_MS },
+		{ RGT_GBIT, 100, 0, 0, 250, 125, 5000, 25 * RGT_MS },
+		{ 10 * RGT_GBIT, 20, 0, 0, 12288, 6250, 1211, 25 * RGT_MS },
+		{ RGT_GBIT / 2000, 1, 0, 0, 12, 6, 5000, 48448000 },
 		{ 1, 1, 0, 0, 0, 0, 5000, 47312500000 },
-		{ RGT_GBIT, 1, 1000000, 0, 12288, 3072, 5000, 8000000 },
-		{ RGT_GBIT, 1, 0, 1000000, 12288, 3072, 5000, 8000000 },
-		{ 1000000, 1, U32_MAX, 0, 200, 25, 5000, 268435456000 },
+		{ RGT_GBIT, 1, 4000000, 0, 12288, 12288, 5000, 32000000 },
+		{ RGT_GBIT, 1, 0, 1000000, 12288, 12288, 5000, 8000000 },
+		{ RGT_GBIT, 1, 0, 1000, 12288, 12288, 5000, RGT_MS },
+		{ 1000000, 1, U32_MAX, 0, 200, 100, 5000, 268435456000 },
 		{ 0, 1, 0, 0, 0, 0, 0, 0 },
 	};
 	static const u32 used[] = { 4, 101, 0 };
 	struct rate_group_member *part;
 	struct rgt_load load = rgt_equal;
-	u64 timers = hrtimer_resolution;
 	struct rgt *s;
 	u32 i;
 
@@ -672,8 +676,7 @@ static void rgt_test_numbers(struct kunit *test)
 			rgt_expect_near(s, part->backdate, sets[i].horizon, 1,
 					"burst");
 		if (s->rate)
-			rgt_expect_near(s, part->horizon,
-					max(sets[i].horizon, 2 * timers), 1,
+			rgt_expect_near(s, part->horizon, sets[i].horizon, 1,
 					"horizon");
 	}
 }
@@ -825,10 +828,82 @@ static void rgt_test_skipped(struct kunit *test)
 			    &rgt_equal, i);
 		rgt_fill(s, 0, n, &elephants[i / 12]);
 		rgt_begin(s, n, s->n, &rgt_mice[i % 12 / 4]);
-		rgt_run(s, 100 * RGT_MS);
-		/* It may be late right now */
-		ns = s->now - elephants->late;
+		/* The first time may be lost */
+		rgt_run(s, 10 * RGT_MS);
+		rgt_run_anew(s, 200 * RGT_MS);
+		/* It may have been late then, and may be now */
+		ns = 200 * RGT_MS - 2 * elephants->late;
 		RGT_EXPECT(s, s->sent * 1000, GE, rgt_bytes(s, ns) * 999);
+	}
+}
+
+/* Slack follows how late calls are on average, and goes back with it */
+static void rgt_test_lag(struct kunit *test)
+{
+	static const struct {
+		u32	tick, least, most;	/* ns */
+	} sets[] = {
+		{ 0, 5000, 5000 },
+		{ 40000, 10000, 40000 },
+		{ NSEC_PER_MSEC, 40000, RATE_GROUP_LAG },
+		{ 0, 5000, 5000 },
+	};
+	struct rgt_load load = rgt_equal;
+	struct rgt *s;
+	u32 i;
+
+	s = rgt_new_full(test, RGT_GBIT, 2, &load, 1);
+	for (i = 0; i < ARRAY_SIZE(sets); i++) {
+		load.tick = sets[i].tick;
+		rgt_run(s, 200 * RGT_MS);
+		RGT_EXPECT(s, s->member->part.slack, GE, sets[i].least);
+		RGT_EXPECT(s, s->member->part.slack, LE, sets[i].most);
+	}
+}
+
+static const struct rgt_lateness {
+	const char	*name;
+	u32		tick;	/* as in a load, */
+	u32		late;	/* ns */
+	u32		stop;	/* of members, every 100 ms, ns */
+	u32		stops;	/* how many of them */
+} rgt_lateness[] = {
+	{ "ticks of 4 ms",	.tick = 4 * NSEC_PER_MSEC },
+	{ "ticks of 10 ms",	.tick = 10 * NSEC_PER_MSEC },
+	{ "300 us late",	.late = 2400 * NSEC_PER_USEC },
+	{ "one stops",		.stop = 5 * NSEC_PER_MSEC, .stops = 1 },
+	{ "all stop",		.stop = 5 * NSEC_PER_MSEC, .stops = U32_MAX },
+};
+
+KUNIT_ARRAY_PARAM_DESC(rgt_lateness, rgt_lateness, name);
+
+/* Lateness costs no rate, whoever is late. It is made up for at once, and those
+ * who are called together still take turns.
+ */
+static void rgt_test_late(struct kunit *test)
+{
+	const struct rgt_lateness *p = test->param_value;
+	static const u32 n[] = { 1, 2, 8, 40 };
+	struct rgt_load load = rgt_equal;
+	u32 i, j, k;
+	struct rgt *s;
+
+	load.tick = p->tick;
+	load.late = p->late;
+	for (i = 0; i < ARRAY_SIZE(n); i++) {
+		s = rgt_new_full(test, RGT_GBIT, n[i], &load, i);
+		for (j = 0; j < 10; j++) {
+			for (k = 0; k < min(p->stops, n[i]); k++)
+				rgt_stop(s, &s->member[k], p->stop);
+			rgt_run(s, 100 * RGT_MS);
+		}
+		RGT_EXPECT(s, s->sent * 100, GE,
+			   rgt_bytes(s, NSEC_PER_SEC) * 99);
+		/* It may be late again before it has made up for that */
+		RGT_EXPECT(s, rgt_max(&s->excess), LE, rgt_bound(s, false) +
+			   rgt_bytes(s, p->tick + 2 * p->late + p->stop));
+		if (p->tick)
+			rgt_expect_fair(s, 990000);
 	}
 }
 
@@ -917,36 +992,64 @@ static void rgt_test_patience(struct kunit *test)
 	}
 }
 
-/* Paying in advance saves reservations; what is left is kept for a horizon */
+/* Packets that were paid for in advance need no reservation. That is for a ms,
+ * for packets that do not come in a burst, and not while others are late.
+ */
 static void rgt_test_advance(struct kunit *test)
 {
 	struct rgt *s = rgt_new(test, 10 * RGT_GBIT, 3, &rgt_equal, 1);
 	struct rgt_member *m = s->member;
-	u64 moves;
-	u32 i, j;
+	u64 moves, when;
+	u32 i;
 
-	/* Two packets in advance, at 40 % of the rate */
-	rgt_trickle(s, m, 300, 3 * NSEC_PER_USEC);
+	/* Eight packets in advance, at 40 % of the rate */
+	rgt_trickle(s, m, 900, 3 * NSEC_PER_USEC);
 	rgt_expect_near(s, s->moves, 100, 0, "reservations");
 	rgt_expect_on_time(s);
 
 	for (i = 0; i < 4; i++) {
-		for (j = 0; j < 4 && m->part.unpaid != RGT_MTU - 3072; j++)
-			rgt_trickle(s, m, 1, 3 * NSEC_PER_USEC);
+		m->part.credit = 0;
+		rgt_trickle(s, m, 1, 3 * NSEC_PER_USEC);
+		RGT_EXPECT(s, m->part.credit, EQ, s->group.advance);
 		moves = s->moves;
-		rgt_run(s, m->part.horizon * (i + 7) / 9);
+		rgt_run(s, RATE_GROUP_KEEP * (i + 7) / 9);
 		rgt_trickle(s, m, 1, 3 * NSEC_PER_USEC);
 		RGT_EXPECT(s, s->moves - moves, EQ, i / 2);
 	}
 
-	/* Not while others wait */
+	/* A burst pays anew, and keeps it for later */
+	moves = s->moves;
+	rgt_trickle(s, m, 4, 1);
+	RGT_EXPECT(s, s->moves - moves, EQ, 2);
+	RGT_EXPECT(s, m->part.credit, GT, RGT_MTU);
+
+	/* Who has more to send than a slot is no longer below the rate */
+	rgt_add(s, m, 64);
+	rgt_run(s, 5 * NSEC_PER_USEC);
+	RGT_EXPECT(s, m->part.credit, EQ, 0);
+	rgt_run(s, 10 * RGT_MS);
+
+	/* Not while others wait, or were late of late */
 	rgt_fill(s, 1, 3, &rgt_equal);
 	for (i = 0; i < 300; i++) {
 		rgt_trickle(s, m, 1, 30 * NSEC_PER_USEC);
 		if (i > 2)
-			RGT_EXPECT(s, m->part.unpaid, EQ, 0);
+			RGT_EXPECT(s, m->part.credit, EQ, 0);
 	}
 	rgt_expect_on_time(s);
+	rgt_stop(s, &s->member[1], RGT_MS);
+	rgt_stop(s, &s->member[2], RGT_MS);
+	rgt_run(s, 2 * RGT_MS);
+	for (i = 1; i < 3; i++)
+		rgt_drop(s, &s->member[i]);
+	when = s->now + RATE_GROUP_MEMORY * BIT(RATE_GROUP_STAMP);
+	for (i = 0; i < 4; i++) {
+		rgt_run(s, (i > 1 ? when : s->now) + RGT_MS - s->now);
+		moves = s->moves;
+		rgt_trickle(s, m, 2, 3 * NSEC_PER_USEC);
+		RGT_EXPECT(s, s->moves - moves, EQ, i > 1 ? 1 : 2);
+		when += 10 * RGT_MS;
+	}
 }
 
 static const struct rgt_flood {
@@ -1162,8 +1265,9 @@ static void rgt_test_refund(struct kunit *test)
 		rgt_update(s);
 		rgt_run(s, rgt_ns(s, 7 * RGT_MTU));
 		RGT_EXPECT(s, rgt_tail(s), GT, rgt_now(s));
+		slot = rgt_ns(s, s->member->part.early);
 		rgt_drop(s, s->member);
-		RGT_EXPECT(s, rgt_tail(s), EQ, rgt_now(s));
+		rgt_expect_near(s, rgt_tail(s), rgt_now(s), slot + 1, "gone");
 	}
 }
 
@@ -1570,6 +1674,61 @@ static void rgt_test_ranks(struct kunit *test)
 	}
 }
 
+/* Who has nothing to send lets nobody wait. Bursts of a slot, every 50 us,
+ * would hold all later ranks for ever.
+ */
+static void rgt_test_hold(struct kunit *test)
+{
+	static const u64 rates[] = { 1, 10, 25, 100, 400 };
+	struct rgt_load burst = { .len = RGT_LEN(1490), .burst = 1 };
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(rates); i++) {
+		s = rgt_new(test, rates[i] * RGT_GBIT, 2, &rgt_equal, i);
+		s->member[0].load = &burst;
+		s->member[0].part.rank = i & 1 ? 0 : RATE_GROUP_RANK - 2;
+		rgt_fill(s, 1, 2, &rgt_equal);
+		rgt_run_anew(s, RGT_MS);
+		for (j = 0; j < 100; j++) {
+			rgt_add(s, &s->member[0], 11);
+			rgt_run(s, 50 * NSEC_PER_USEC);
+		}
+		rgt_expect_near(s, s->sent, rgt_bytes(s, 6 * RGT_MS),
+				rgt_bytes(s, 30 * NSEC_PER_USEC) +
+				rgt_bound(s, false), "all of the rate");
+		/* If any rank is used, the smaller one goes first */
+		RGT_EXPECT(s, s->member[0].wait, LE,
+			   rgt_ns(s, 13 * RGT_MTU) +
+			   rgt_ns(s, RATE_GROUP_QUANTUM));
+	}
+}
+
+/* What the group knows of its members is forgotten within two seconds */
+static void rgt_test_forget(struct kunit *test)
+{
+	struct rgt *s = rgt_new_full(test, RGT_GBIT / 100, 4, &rgt_equal, 1);
+	static const struct rgt_load huge = { .len = RGT_LEN(65102) };
+	u32 i;
+
+	for (i = 0; i < 3; i++) {
+		rgt_fill(s, 0, 1, i == 1 ? &rgt_big : &huge);
+		s->member[0].part.rank = RATE_GROUP_RANK + 1 - i;
+		rgt_run(s, 3000 * RGT_MS);
+		RGT_EXPECT(s, s->group.longest, EQ,
+			   i == 1 ? 9000 : 65102);
+		if (i == 1)
+			RGT_EXPECT(s, (u32)(rgt_now(s) >> RATE_GROUP_STAMP) -
+				   s->group.ranked, GT, RATE_GROUP_MEMORY);
+	}
+	/* Whoever is of rank 5 is the only one who sends */
+	RGT_EXPECT(s, (u32)(rgt_now(s) >> RATE_GROUP_STAMP) - s->group.ranked,
+		   LE, RATE_GROUP_MEMORY);
+	rgt_fill(s, 0, 1, &rgt_equal);
+	rgt_run(s, 4000 * RGT_MS);
+	RGT_EXPECT(s, s->group.longest, EQ, RGT_MTU);
+}
+
 /* What a user is told about who has how much of the rate */
 static void rgt_test_share(struct kunit *test)
 {
@@ -1670,6 +1829,8 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE_PARAM(rgt_test_saturated, rgt_saturated_gen_params),
 	KUNIT_CASE(rgt_test_fair),
 	KUNIT_CASE(rgt_test_skipped),
+	KUNIT_CASE(rgt_test_lag),
+	KUNIT_CASE_PARAM(rgt_test_late, rgt_lateness_gen_params),
 	KUNIT_CASE(rgt_test_burst),
 	KUNIT_CASE(rgt_test_patience),
 	KUNIT_CASE(rgt_test_advance),
@@ -1687,6 +1848,8 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_light),
 	KUNIT_CASE(rgt_test_credit),
 	KUNIT_CASE(rgt_test_ranks),
+	KUNIT_CASE(rgt_test_hold),
+	KUNIT_CASE(rgt_test_forget),
 	KUNIT_CASE(rgt_test_share),
 	KUNIT_CASE(rgt_test_random),
 	{}

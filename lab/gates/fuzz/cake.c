@@ -24,6 +24,19 @@ int tbf_turn(struct member *m, u64 now, u64 *when)
 	return i;
 }
 
+int root_turn(struct member *m, u64 now, u64 *when)
+{
+	int i;
+
+	*when = m->wait;
+	if (time_after64(m->wait, now))
+		return -1;
+	for (i = 0; !m->q[i].n; i++)
+		;
+
+	return i;
+}
+
 static bool has_own_turns(const struct tin *b)
 {
 	return b->limit.rate;
@@ -74,7 +87,7 @@ static bool cake_group_waits(struct member *m, u64 now, u64 *when)
 	u32 i, backlog = 0;
 	int tin;
 
-	m->part.rank = RATE_GROUP_RANK;
+	m->part.rank = m->spec->rank ? m->spec->rank - 1 : RATE_GROUP_RANK;
 	for (i = 0; i < SOURCES; i++)
 		if (!m->spec->tins || !has_own_turns(&m->tin[i]))
 			backlog += m->q[i].bytes;
@@ -184,6 +197,12 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 	struct tin *b = &m->tin[i];
 	u64 clock, dur;
 
+	if (m->spec->root) {
+		m->frac += cost * NSEC_PER_SEC;
+		m->wait += m->frac / m->part.rate;
+		m->frac %= m->part.rate;
+		return;
+	}
 	if (m->spec->tbf || !m->spec->tins) {
 		rate_group_charge(&m->part, now, cost);
 		return;
@@ -207,7 +226,7 @@ bool look_ahead(struct member *m, u64 now, u64 *when)
 {
 	int i;
 
-	if (m->spec->tbf || m->spec->tins || m->packets <= 1)
+	if (m->spec->root || m->spec->tbf || m->spec->tins || m->packets <= 1)
 		return false;
 	for (i = 0; i < SOURCES; i++)
 		if (m->q[i].n && m->spec->src[i].sparse)
@@ -247,6 +266,12 @@ void backlog_changed(struct member *m, int i, u64 now)
 
 	if (!m->part.rate)
 		return;
+	if (m->spec->root) {
+		if (backlogged && !m->backlogged)
+			m->wait = time_after64(now, m->wait) ? now : m->wait;
+		m->backlogged = backlogged;
+		return;
+	}
 	if (m->spec->tins)
 		cake_tin_changed(m, i, now);
 	if (backlogged == m->backlogged)

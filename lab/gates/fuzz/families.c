@@ -502,6 +502,114 @@ static void make_timers(struct scenario *s)
 	}
 }
 
+/* All are saturated, and late in some way that one cake would make up for */
+static void make_lateness(struct scenario *s)
+{
+	static const u32 counts[] = { 1, 2, 8, 40 };
+	u32 i, n = counts[rnd(ARRAY_SIZE(counts))], kind = rnd(5);
+	bool all = one_in(2);
+
+	s->rate = magnitude(GBIT / 20, GBIT);
+	s->ns = clamp(packets_ns(s, 20000, MTU), 300 * NSEC_PER_MSEC,
+		      2 * NSEC_PER_SEC);
+	s->warm = s->ns / 10;
+	s->events = 1000000;
+	if (kind < 2)
+		s->tick = (kind ? 4 : 10) * NSEC_PER_MSEC;
+	for (i = 0; i < n; i++) {
+		struct spec *m = add(s);
+
+		m->tbf = one_in(2);
+		m->src[0] = fixed(SATURATED, MTU);
+		m->fair = s->tick && n < 40;
+		if (kind == 2) {
+			m->late = from_to(1, 600) * NSEC_PER_USEC;
+			m->late_one_in = rnd(3);
+		}
+		if (kind > 2 && (all || !i)) {
+			m->stop_every = 100 * NSEC_PER_MSEC;
+			m->stop = 5 * NSEC_PER_MSEC;
+			m->together = all;
+		}
+	}
+}
+
+/* Stopped for longer than what may be made up for, beside light ones */
+static void make_stopped(struct scenario *s)
+{
+	u32 i, n = from_to(1, 3), light = from_to(0, 12);
+
+	s->rate = magnitude(GBIT / 50, GBIT);
+	s->ns = NSEC_PER_SEC;
+	s->events = 1000000;
+	for (i = 0; i < n; i++) {
+		struct spec *m = add(s);
+
+		m->tbf = one_in(2);
+		m->src[0] = fixed(SATURATED, MTU);
+		m->stop_every = 150 * NSEC_PER_MSEC;
+		m->stop = from_to(20, 150) * NSEC_PER_MSEC;
+		m->together = true;
+		if (one_in(3))
+			m->reset_every = from_to(20, 200) * NSEC_PER_MSEC;
+	}
+	for (i = 0; i < light; i++)
+		any_source(s, &add(s)->src[0], from_to(100, 600) / light);
+}
+
+/* CPUs are short: a wake-up takes long. The rate is one that one cake reaches
+ * on one of them.
+ */
+static void make_cpus(struct scenario *s)
+{
+	u32 i, n = one_in(2) ? from_to(1, 4) : from_to(1, 40);
+	static const u32 calls[] = { 2, 10, 40 };
+
+	s->cpus = BIT(rnd(3));
+	s->call_ns = calls[rnd(ARRAY_SIZE(calls))] * NSEC_PER_USEC;
+	s->packet_ns = NSEC_PER_USEC;
+	s->rate = mul_u64_u64_div_u64(64 * MTU, NSEC_PER_SEC,
+				      s->call_ns + 64 * s->packet_ns);
+	s->rate = s->rate * from_to(5, 90) / 100;
+	s->ns = packets_ns(s, 20000, MTU);
+	s->warm = s->ns / 10;
+	s->events = 1000000;
+	for (i = 0; i < n; i++) {
+		struct spec *m = add(s);
+
+		m->tbf = one_in(2);
+		m->fair = true;
+		m->src[0] = fixed(SATURATED, MTU);
+	}
+}
+
+/* A rank in bursts, and later ones that have the rest of the rate */
+static void make_ranks(struct scenario *s)
+{
+	u32 i, n = from_to(1, 6), bursts = from_to(1, 3);
+	bool any = one_in(4);
+
+	s->rate = magnitude(GBIT, 100 * GBIT);
+	s->ns = packets_ns(s, 20000, MTU);
+	for (i = 0; i < bursts + n; i++) {
+		struct spec *m = add(s);
+
+		m->rank = i < bursts ? from_to(1, RATE_GROUP_RANK) :
+			  from_to(RATE_GROUP_RANK, RATE_GROUP_RANKS - 1) + 1;
+		if (any && one_in(3))
+			m->rank = from_to(1, RATE_GROUP_RANKS);
+		if (i >= bursts) {
+			m->src[0] = fixed(SATURATED, MTU);
+			continue;
+		}
+		m->src[0] = fixed(PACED, MTU);
+		m->src[0].count = from_to(1, 24);
+		at_share(s, &m->src[0], from_to(100, 900) / bursts);
+		if (one_in(4))
+			any_trouble(s, m, 4);
+	}
+}
+
 /* Members come and go, with packets longer than a slot, and never pay late */
 static void make_churn(struct scenario *s)
 {
@@ -562,7 +670,7 @@ static void make_tins(struct scenario *s)
  */
 const struct family families[] = {
 	/* Members that are in time wait for no more than some rounds */
-	{ "any", 300, make_any, C_STARVED | C_WEIGHTS },
+	{ "any", 220, make_any, C_STARVED | C_WEIGHTS },
 	/* What goes ahead, and what is paid late, leaves the rest its turns */
 	{ "small", 50, make_small, C_STARVED },
 	/* The same for longer. No more than a fair share */
@@ -583,10 +691,18 @@ const struct family families[] = {
 	{ "tbf", 80, make_tbf, C_STARVED },
 	/* Members that are in time suffer from no one who is late */
 	{ "late", 50, make_late, C_STARVED | C_WEIGHTS },
-	/* Lateness within the horizon costs no rate, 1.5 % beside light ones */
+	/* Lateness within the horizon costs no rate, 1 % beside light ones */
 	{ "timers", 50, make_timers, C_NO_LOSS | C_WEIGHTS },
 	/* Who leaves pays, and takes nothing along */
 	{ "churn", 50, make_churn, C_WEIGHTS },
+	/* Nor does any other, and ticks serve all alike */
+	{ "lateness", 20, make_lateness, C_NO_LOSS | C_FAIR },
+	/* Beyond that it does, and nobody makes up for it */
+	{ "stopped", 20, make_stopped, 0 },
+	/* Nor do CPUs that are always late */
+	{ "cpus", 20, make_cpus, C_NO_LOSS | C_FAIR },
+	/* Later ranks have all that is left */
+	{ "ranks", 20, make_ranks, 0 },
 	/* Turns of tins depend on thresholds, so waits may be longer */
 	{ "tins", 60, make_tins, C_WEIGHTS },
 };
@@ -613,6 +729,11 @@ void make_scenario(struct scenario *s, u64 seed, const char *family)
 	s->mtu = one_in(8) ? from_to(300, 9000) : MTU;
 	s->warm = 0;
 	s->race = 0;
+	s->tick = 0;
+	s->known = false;
+	s->singly = !(f->checks & C_GREEDY) && one_in(2);
+	s->cpus = 0;
+	s->events = 0;
 	s->n = 0;
 	s->changes = 0;
 	f->make(s);
@@ -671,6 +792,8 @@ static void print_spec(const struct spec *m)
 		printf(" burst %u", m->burst);
 	if (m->weight)
 		printf(" weight %u", m->weight);
+	if (m->rank)
+		printf(" rank %u", m->rank - 1);
 	if (m->late)
 		printf(" late %lu (1 in %u)", m->late, m->late_one_in);
 	if (m->stop_every)
@@ -697,6 +820,13 @@ void print_scenario(const struct scenario *s)
 	       s->ns);
 	if (s->race)
 		printf(", race 1 in %u", s->race);
+	if (s->tick)
+		printf(", ticks of %lu", s->tick);
+	if (s->singly)
+		printf(", singly");
+	if (s->cpus)
+		printf(", %u CPUs, %lu a call, %lu a packet", s->cpus,
+		       s->call_ns, s->packet_ns);
 	for (i = 0; i < s->changes; i++)
 		printf(", at %lu rate %lu gap %lu", s->change[i].at,
 		       s->change[i].rate, s->change[i].gap);

@@ -10,6 +10,10 @@
  *
  * Show what happens in a scenario, made small if it fails.
  *
+ *        fuzz rows
+ *
+ * What lateness costs, beside one cake, and writes below the rate: two tables.
+ *
  *        fuzz threads FIRST COUNT
  *
  * Let threads move one tail.
@@ -19,6 +23,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "fuzz.h"
 
@@ -134,6 +139,9 @@ int main(int argc, char **argv)
 	signal(SIGALRM, hangs);
 	if (argc > 1 && !strcmp(argv[1], "trace"))
 		return trace(number(argc, argv, 2), name(argc, argv, 3));
+
+	if (argc > 1 && !strcmp(argv[1], "rows"))
+		return !run_rows();
 
 	first = number(argc, argv, 1 + threads);
 	count = number(argc, argv, 2 + threads);

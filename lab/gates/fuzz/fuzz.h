@@ -54,6 +54,7 @@ struct source {
 struct spec {
 	u32	id;
 	bool	tbf;		/* else cake */
+	bool	root;		/* or one cake at the root, in no group */
 	bool	fair;		/* is to get as much as others that are */
 	bool	greedy;		/* is to get no more than 1/n, whatever it does */
 	u32	tins;		/* cake: one per source, 0: all in one */
@@ -62,8 +63,11 @@ struct spec {
 	bool	atm;		/* and goes in cells of 53 bytes that carry 48 */
 	u32	burst;
 	u32	weight;		/* in the units of the rate group */
+	u32	rank;		/* plus 1; 0: that of best effort */
 	u64	late;		/* timers are late by up to that */
-	u32	late_one_in;	/* but only one in so many; 1: by all of it */
+	u32	late_one_in;	/* but only one in so many; 1: by all of it; 0:
+				 * always by a random part of it
+				 */
 	u64	stop_every;	/* mean time between stops of its TX queue */
 	u64	stop;		/* their mean length */
 	bool	together;	/* at the same times as others */
@@ -100,6 +104,13 @@ struct scenario {
 	u64			ns;	/* length */
 	u64			warm;	/* what was before does not count as share */
 	u32			race;	/* siblings come in between, one in so many */
+	u64			tick;	/* timers fire at multiples of that */
+	bool			known;	/* the kernel reports it */
+	bool			singly;	/* a packet may go before the next comes */
+	u32			cpus;	/* 0: code takes no time. Otherwise */
+	u64			call_ns; /* a wake-up takes that of a CPU, */
+	u64			packet_ns; /* and a packet */
+	u64			events;	/* at most; 0: a limit for fuzzing */
 	u32			n;
 	u32			changes;
 	struct spec		m[MEMBERS];
@@ -143,6 +154,10 @@ struct outcome {
 	u64	at;
 	u64	packets;
 	u64	events;
+	u64	calls;
+	u64	writes;		/* to the tail */
+	u64	most;		/* excess, with C_NO_HORIZON or not */
+	u64	sent[MEMBERS];	/* after the warm-up */
 };
 
 extern const char * const check_names[CHECKS];
@@ -161,6 +176,9 @@ void print_scenario(const struct scenario *s);
 
 /* shrink.c */
 u32 shrink(struct scenario *s, const struct outcome *was);
+
+/* rows.c */
+bool run_rows(void);
 
 /* threads.c */
 extern __thread bool shim_in_thread;
@@ -197,7 +215,7 @@ static inline u64 ns_of(u64 rate, u64 bytes)
  */
 static inline u64 bound_of_group(void)
 {
-	return 2 * RATE_GROUP_AHEAD + ETH_FRAME_LEN;
+	return 2 * RATE_GROUP_AHEAD + RATE_GROUP_QUANTUM + ETH_FRAME_LEN;
 }
 
 /* and for each member; slot: the longest, if its owner decides on it */

@@ -32,6 +32,7 @@ struct member {
 	u32		slot;		/* longest that a tin takes */
 	u32		mtu;		/* of the device */
 	u64		wait;		/* cake: nothing goes before; 0: ask */
+	u64		frac;		/* of that, root: in bytes * s / rate */
 	const struct spec *spec;
 	u64		random;
 	struct fifo	q[SOURCES];
@@ -47,6 +48,12 @@ struct member {
 	u64		call;		/* because packets have come, or so */
 	u64		timer;		/* when it asked to be called, or later */
 	u64		stopped;	/* no call before that */
+	u64		step;		/* on a CPU: goes on then */
+	u32		visit;		/* packets since it has its CPU */
+	bool		queued;		/* waits for a CPU */
+	u32		yields;		/* since it has sent a packet */
+	bool		woken;		/* by a timer */
+	u64		wait_at;	/* when it asked to be called */
 	u64		stop_random;
 	u64		stop_at;
 	u64		reset_at;
@@ -67,6 +74,7 @@ struct member {
  */
 int cake_turn(struct member *m, u64 now, u64 *when);
 int tbf_turn(struct member *m, u64 now, u64 *when);
+int root_turn(struct member *m, u64 now, u64 *when);
 /* A packet of source i was taken out of its queue: charge it */
 void charge_packet(struct member *m, int i, u64 now, u32 cost);
 /* See at once when the next one may go: true if *when is to be waited for */

@@ -78,7 +78,7 @@ typedef int64_t s64;
 #define time_after64(a, b)	((s64)((b) - (a)) < 0)
 #define time_before64(a, b)	time_after64(b, a)
 
-static const unsigned int hrtimer_resolution = 1;
+extern unsigned int hrtimer_resolution;	/* of timers, ns */
 
 #define DEBUG_NET_WARN_ON_ONCE(cond)	do { if (cond) abort(); } while (0)
 
@@ -120,6 +120,8 @@ typedef struct {
 
 extern const atomic64_t *shim_watched;
 extern bool shim_racing;
+/* How often something that members share was written; no program need define it */
+__thread u64 shim_writes __attribute__((weak));
 void shim_moved(s64 from, s64 to);
 void shim_race(void);
 
@@ -136,11 +138,13 @@ static inline s64 atomic64_read(const atomic64_t *v)
 
 static inline void atomic64_set(atomic64_t *v, s64 to)
 {
+	shim_writes++;
 	__atomic_store_n(&v->counter, to, __ATOMIC_RELAXED);
 }
 
 static inline bool atomic64_try_cmpxchg(atomic64_t *v, s64 *old, s64 to)
 {
+	shim_writes++;
 	if (shim_racing)
 		shim_race();
 	if (!__atomic_compare_exchange_n(&v->counter, old, to, false,
@@ -154,6 +158,7 @@ static inline s64 atomic64_fetch_add(s64 by, atomic64_t *v)
 {
 	s64 from = __atomic_fetch_add(&v->counter, by, __ATOMIC_SEQ_CST);
 
+	shim_writes++;
 	shim_tell(v, from, from + by);
 	return from;
 }
