@@ -572,7 +572,6 @@ static void arm(struct member *m, u64 now, u64 when)
 		return;
 	}
 	m->timer = sim.now + max(ns, 0L) + lateness(m);
-	m->wait_at = m->timer;
 	if (sim.s->tick)
 		m->timer = (m->timer / sim.s->tick + 1) * sim.s->tick;
 	if (tracing)

@@ -53,7 +53,6 @@ struct member {
 	bool		queued;		/* waits for a CPU */
 	u32		yields;		/* since it has sent a packet */
 	bool		woken;		/* by a timer */
-	u64		wait_at;	/* when it asked to be called */
 	u64		stop_random;
 	u64		stop_at;
 	u64		reset_at;
