@@ -518,11 +518,6 @@ class Front(unittest.TestCase):
                 self.assertAlmostEqual(int(minutes), times[kind]["total_s"] / 60, delta=1,
                                        msg=f"make {target}, {kind}")
 
-    def test_letters(self):
-        """No picture has letters that are smaller than its smallest text, as in exponents."""
-        for picture in RESULTS.glob("*.svg"):
-            self.assertFalse("scale(0.7)" in picture.read_text(), picture.name)
-
     def test_length(self):
         """A front page is one page."""
         lines = self.text.splitlines()

@@ -7,11 +7,10 @@ its table into tests.md. The columns are made in lab/gates/check_patches.py, the
 in lab/gates/check_series.py. No Debian suite has smatch, so there is no column for it.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, put_tables, result_file, say
+from tree.common import ROOT, Die, command_line, keep_result, put_tables, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -78,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
         print("FAIL " + line)
     print("\n".join(["", *lines]))
     if not fast:
-        result_file(RESULTS.name).write_text(json.dumps(results, indent=1) + "\n")
+        keep_result(RESULTS.name, results)
         put_tables(lines)
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")

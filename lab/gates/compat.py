@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import BUILD, IPROUTE2, JOBS, RESULTS, Die, command_line, result_file, run, say
+from tree.common import BUILD, IPROUTE2, JOBS, RESULTS, Die, command_line, keep_result, run, say
 from tree.kernel import STOCK_SPLAT, build
 
 RECORD = RESULTS / "compat-base.json"
@@ -396,7 +396,7 @@ def main(argv: Sequence[str]) -> None:
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
         base = measure("um-base", "compat-base", STOCK_SPLAT)
-        result_file(RECORD.name).write_text(json.dumps(pack(base), indent=1) + "\n")
+        keep_result(RECORD.name, pack(base))
     else:
         base = unpack(json.loads(RECORD.read_text()))
 

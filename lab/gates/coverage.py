@@ -26,8 +26,8 @@ from tree.common import (
     Die,
     command_line,
     git,
+    keep_result,
     put_tables,
-    result_file,
     say,
     verdict,
 )
@@ -188,14 +188,22 @@ def explanations(path: Path = EXPLAINED) -> dict[tuple[str, str, str], str]:
     return known
 
 
-def table(figures: dict[str, list], known: dict) -> list[str]:
-    """Lines of text: per file what the series add, what ran, what is explained."""
+def summary(figures: dict[str, list]) -> dict[str, dict]:
+    """What is recorded of each file."""
+    return {file: {"lines": len(rows), "run by": collections.Counter(
+                       test for *_, tests in rows for test in tests),
+                   "missed": [row[:3] for row in rows if not row[3]]}
+            for file, rows in figures.items()}
+
+
+def table(files: dict[str, dict], known: dict) -> list[str]:
+    """Lines of text: per file of a summary() what the series add, what ran, what is explained."""
     lines = [f"{'':<36}{'lines':>7}{'run':>7}{'%':>8}{'explained':>11}"]
     whole = [0, 0, 0]
-    for file, rows in figures.items():
-        missed = [row for row in rows if not row[3]]
-        sums = len(rows), len(rows) - len(missed), sum(
-            (file, row[1], row[2]) in known for row in missed)
+    for file, found in files.items():
+        missed = found["missed"]
+        sums = found["lines"], found["lines"] - len(missed), sum(
+            (file, function, text) in known for _, function, text in missed)
         whole = [a + b for a, b in zip(whole, sums)]
         lines.append(line(file, *sums))
     return [*lines, line("all", *whole)]
@@ -235,11 +243,11 @@ def main(argv: Sequence[str]) -> None:
         say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
         measure()
     figures = collect()
-    result_file(RESULTS.name).write_text(json.dumps(
-        {"what": "lines that the series add to net/sched and that are code: number, function, "
-         "text, tests that run it", "files": figures}, indent=None).replace("]], [", "]],\n[")
-        + "\n")
-    lines = table(figures, known)
+    shown = summary(figures)
+    keep_result(RESULTS.name, {
+        "what": "lines that the series add to net/sched and that are code: how many, how many each "
+        "test runs, and [number, function, text] of those that none runs", "files": shown})
+    lines = table(shown, known)
     print("\n".join(["", *lines]))
     put_tables(lines)
     checks, failed = judge(figures, known)

@@ -45,6 +45,7 @@ from tree.common import (
     Die,
     command_line,
     git,
+    keep_result,
     latest_result,
     put_tables,
     result_file,
@@ -404,9 +405,9 @@ def measure_base(args: argparse.Namespace) -> None:
     _, others = sorted_races("kcsan-base", job.races)
     if job.failed:
         raise Die(job.failed[0])
-    result_file(BASE).write_text(json.dumps(
-        {"what": "pairs of functions that race in crowds on the unpatched kernel; times",
-         "races": dict(sorted(others.items()))}, indent=1) + "\n")
+    keep_result(BASE, {
+        "what": "pairs of functions that race in crowds on the unpatched kernel; times",
+        "races": dict(sorted(others.items()))})
 
 
 HEAD = (f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}"
@@ -440,11 +441,11 @@ def stored() -> dict[tuple[str, str], dict]:
 def store(row: dict) -> None:
     """Replace a row of gauntlet.json, which are in the order of the jobs."""
     rows = {**stored(), (row["kernel"], row["job"]): row}
-    result_file(RESULTS).write_text(json.dumps(
-        {"what": "kernels that look for mistakes, on four CPUs; races: in lines of "
-         "the series, elsewhere: pairs of functions, times",
-         "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
-                  if (which, job) in rows]}, indent=1) + "\n")
+    keep_result(RESULTS, {
+        "what": "kernels that look for mistakes, on four CPUs; races: in lines of "
+        "the series, elsewhere: pairs of functions, times",
+        "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
+                 if (which, job) in rows]})
 
 
 def overview() -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot
-from tree.common import BUILD, RESULTS, ROOT, Die, command_line, result_file, say
+from tree.common import BUILD, RESULTS, ROOT, Die, command_line, keep_result, say
 from tree.kernel import STOCK_SPLAT, build, image
 
 # What the series change: suite of the base, object that it tests.
@@ -154,9 +154,8 @@ def main(argv: Sequence[str]) -> None:
         base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
         guest.judge(STOCK_SPLAT)
         base = {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}
-        result_file(RECORD.name).write_text(json.dumps(
-            {"what": "tc-testing on the unpatched base kernel", "suites": base},
-            indent=1) + "\n")
+        keep_result(RECORD.name, {
+            "what": "tc-testing on the unpatched base kernel", "suites": base})
     else:
         base = record()
     say("tc-testing on the patched kernel (about 90 s)")
@@ -170,10 +169,9 @@ def main(argv: Sequence[str]) -> None:
               f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
               f"{count(cases):>9}")
     passed, skipped, bad = compare(got, base)
-    result_file("tdc.json").write_text(json.dumps(
-        {"what": "tc-testing on the patched kernel", "suites":
-         {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}},
-        indent=1) + "\n")
+    keep_result("tdc.json", {
+        "what": "tc-testing on the patched kernel", "suites":
+        {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}})
     for line in bad:
         print("FAIL " + line)
     print(", ".join(f"{number} cases of {whose}" for whose, number in owners(got, base).items()))

@@ -50,7 +50,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from guest.boot import Guest, run_script, splats
 from load.traffic import pktgen, random_stream
-from tree.common import BUILD, command_line, result_file, say, shrunk
+from tree.common import BUILD, command_line, keep_result, say, shrunk
 from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
 
@@ -1068,13 +1068,13 @@ def judge(kernel: str, name: str, lines: list[str], shrinking: bool = True) -> d
 
 def record(seeds: range, count: int, rows: list[dict]) -> None:
     """Write torture.json, for a run of many operations."""
-    result_file("torture.json").write_text(json.dumps({
+    keep_result("torture.json", {
         "what": "random operations on trees of qdiscs under traffic, none of them with a "
                 "splat, hang or leak; one core, under KASAN and lockdep",
         "seeds": f"{seeds[0]} to {seeds[-1]}",
         "operations": len(seeds) * count,
         **{key: round(sum(row[key] for row in rows), 1)
-           for key in ("accepted", "refused", "failed", "seconds")}}, indent=1) + "\n")
+           for key in ("accepted", "refused", "failed", "seconds")}})
 
 
 def find(fault: dict, seeds: range, count: int) -> bool:

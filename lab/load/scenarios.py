@@ -145,7 +145,7 @@ def loaded(hop: Hop, rate: float, loads: Sequence[dict], seconds: float = 1.0,
     got = hop.run(settle + seconds)
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "queues": [q["bps"] for q in got["queues"]],
-            "wait": [s["delay"]["mean"] for s in got["streams"]]}
+            "waits": [s["delay"]["mean"] for s in got["streams"]]}
 
 
 def paced(rate: float, **more: Any) -> dict:
@@ -218,7 +218,7 @@ def sparse(bed: Bed, rate: float) -> dict:
     seconds = 2 if rate < 1e9 else 1
     got = offered(bed, rate, [paced(997 * 64 * 8, size=64)] + [{}] * 39,
                   seconds=seconds, settle=0.3)
-    return {"frames": got["wait"][0] / (FRAME * 8 / rate), "wait": got["wait"][0],
+    return {"frames": got["waits"][0] / (FRAME * 8 / rate), "wait": got["waits"][0],
             "deviation": got["deviation"]}
 
 
@@ -1153,7 +1153,7 @@ def derive(figures: dict) -> None:
                            "all_ms": lone}
     for name, row in figures.items():
         for key in ("groups", "options", "echo", "probes", "warm_us", "window_us", "qdisc",
-                    "scenario"):
+                    "scenario", "queues", "waits", "one_all", "root_one_all", "all_ms"):
             row.pop(key, None)
         bare = name.rpartition(": ")[2]
         if bare.startswith("tins "):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Container, Sequence
 from typing import Any
 
-from tree.common import KERNEL, ROOT, command_line, result_file
+from tree.common import KERNEL, ROOT, command_line, keep_result
 
 from load.scenarios import (
     CAKE_MQ,
@@ -506,9 +506,9 @@ def stored() -> dict:
 
 def store(results: dict) -> None:
     """Write {kernel: figures}."""
-    result_file(RESULTS.name).write_text(json.dumps(
-        {"what": "scenarios in virtual time; rates in bit/s, waits in s or as the name "
-         "says, excess in bytes", "kernels": results}, indent=1) + "\n")
+    keep_result(RESULTS.name, {
+        "what": "scenarios in virtual time; rates in bit/s, waits in s or as the name "
+        "says, excess in bytes", "kernels": results})
 
 
 def raw(argv: Sequence[str]) -> None:

@@ -11,7 +11,6 @@ per packet is counted as well, and the same in every run. Writes
 bench.json.
 """
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +23,7 @@ from load.hop import Hop
 from load.scenarios import EF, install, wakeups
 from load.traffic import FRAME
 from tree import kernel
-from tree.common import command_line, result_file
+from tree.common import command_line, keep_result
 
 ROUNDS = 4
 RUNS = 5  # of a round
@@ -131,7 +130,7 @@ def main(argv: Sequence[str]) -> None:
         row = per_packet(kernels, label, args.rounds)
         rows.append({"case": label, **row})
         print(told(label, row), flush=True)
-    result_file("bench.json").write_text(json.dumps(
-        {"what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
-         f"{args.rounds * RUNS} runs; ratios: of two at the same time",
-         "rows": rows}, indent=1) + "\n")
+    keep_result("bench.json", {
+        "what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
+        f"{args.rounds * RUNS} runs; ratios: of two at the same time",
+        "rows": rows})

@@ -43,10 +43,10 @@ from tree.common import (
     VERBOSE,
     Die,
     command_line,
+    keep_result,
     kernel_env,
     make_args,
     need_disk,
-    result_file,
     run,
     say,
     sha256,
@@ -484,13 +484,12 @@ def compared(rows: dict[str, dict], others: Iterable[str]) -> tuple[int, list[st
 
 def record(rows: dict[str, dict]) -> None:
     """Write cost.json."""
-    result_file(RESULTS.name).write_text(json.dumps(
-        {"what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
-         "patched / base; bound: what it may be", "tools": tools(),
-         "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
-                   "ratio": round(row["patched"] / row["base"], 4),
-                   "bound": CASES[name].bound} for name, row in rows.items()]},
-        indent=1) + "\n")
+    keep_result(RESULTS.name, {
+        "what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
+        "patched / base; bound: what it may be", "tools": tools(),
+        "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
+                  "ratio": round(row["patched"] / row["base"], 4),
+                  "bound": CASES[name].bound} for name, row in rows.items()]})
 
 
 def kernels(words: Sequence[str], tree: str | None) -> dict[str, Kernel]:

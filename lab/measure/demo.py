@@ -56,7 +56,6 @@ def compare() -> dict:
         store(results)
     say("all scenarios with all that share a rate (about 8 min)")
     figures = scenarios.measure("patched", also=also_run(everything=True), slow=True)
-    results["everything"] = figures
     results["patched"].update({name: row for name, row in figures.items()
                                if scenarios.is_slow(name)})
     store(results)

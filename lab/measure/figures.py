@@ -3,13 +3,12 @@
 
 Each figure is a list of points; a point says on which kernel what is measured (a
 function of this module, run in the guest) and comes back as a row of
-results/<figure>.json and .csv. lab/measure/plots.py draws the rows and writes
+results/<figure>.json. lab/measure/plots.py draws the rows and writes
 results/evaluation.md. Rates are in bit/s, times in seconds, sizes in bytes.
 
 --check measures a few points of each figure again and compares them with what is stored.
 """
 
-import csv
 import json
 import random
 import sys
@@ -25,7 +24,7 @@ from load.hop import NAME
 from load.scenarios import Bed, deviation, jain, paced
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, result_file, run, say
+from tree.common import ROOT, Die, command_line, keep_result, rows_of, run, say
 
 RESULTS = ROOT / "results"
 CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
@@ -316,16 +315,9 @@ def tcp_figures(row: dict) -> dict:
 
 
 def store(name: str, rows: list[dict]) -> None:
-    """Write a figure's rows as JSON and, but for lists, as CSV."""
-    result_file(f"{name}.json").write_text(json.dumps(
-        {"what": FIGURES[name].__doc__.split("\n")[0], "rows": rows}, indent=1) + "\n")
-    flat = [{key: value for key, value in {**row, **row["args"]}.items()
-             if not isinstance(value, (list, dict))} for row in rows]
-    keys = list(dict.fromkeys(key for row in flat for key in row))
-    with open(result_file(f"{name}.csv"), "w", newline="", encoding="ascii") as file:
-        table = csv.DictWriter(file, keys)
-        table.writeheader()
-        table.writerows(flat)
+    """Write a figure's rows."""
+    keep_result(f"{name}.json", {
+        "what": FIGURES[name].__doc__.split("\n")[0], "rows": rows})
 
 
 def same(new: dict, old: dict) -> bool:
@@ -353,7 +345,7 @@ def check() -> None:
     for name, some in figures.items():
         stored = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
         for one in some:
-            new = next(rows)
+            new = json.loads(rows_of(next(rows)))
             old = next((r for r in stored if r["label"] == one["label"]
                         and r["what"] == one["what"] and r["args"] == one["args"]), {})
             identical += new == old
@@ -363,7 +355,7 @@ def check() -> None:
                 failed += 1
                 print(f"FAIL {name}: {json.dumps(new)[:300]}, stored "
                       f"{json.dumps(old)[:300]}; if that is right, run make figures")
-    print(f"{identical} of {len(points)} are identical to the last digit")
+    print(f"{identical} of {len(points)} are identical to nine digits")
     print(f"{passed} passed, {failed} failed")
     if failed:
         raise Die(f"{failed} figures are not what results/ says")

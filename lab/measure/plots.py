@@ -10,6 +10,7 @@ holds.
 """
 
 import functools
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
@@ -19,6 +20,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
+from PIL import Image  # noqa: E402
 from tree.common import Die, command_line, latest_result, result_file  # noqa: E402
 
 LOOK = {  # label: colour, marker, line
@@ -37,7 +39,7 @@ matplotlib.rcParams.update({
     "xtick.labelsize": 7, "ytick.labelsize": 7, "axes.grid": True, "grid.color": "#dddddd",
     "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
     "legend.frameon": False, "lines.markersize": 3.5, "lines.linewidth": 1,
-    "hatch.linewidth": 0.6, "svg.hashsalt": "qdisc", "figure.dpi": 200,
+    "hatch.linewidth": 0.6, "figure.dpi": 200,
 })
 
 
@@ -80,9 +82,13 @@ def load(name: str) -> Rows:
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    """Write the picture twice; the same bytes for the same figures."""
-    figure.savefig(result_file(f"{name}.png"), metadata={"Software": None})
-    figure.savefig(result_file(f"{name}.svg"), metadata={"Date": None})
+    """Write the picture in 64 colours; the same bytes for the same figures."""
+    small = [text for text in figure.findobj(matplotlib.text.Text) if "^" in text.get_text()]
+    if small:
+        raise Die(f"{name} has exponents, whose letters are too small; name its ticks")
+    drawn = io.BytesIO()
+    figure.savefig(drawn)
+    Image.open(drawn).convert("RGB").quantize(64).save(result_file(f"{name}.png"), optimize=True)
     plt.close(figure)
 
 
@@ -306,7 +312,7 @@ TOLD = (*[name for name in DRAW if name != "cost"], "committed", "cost")  # in e
 INTRO = """\
 # The evaluation
 
-Written by `make figures`, from the JSON beside it; pictures also as SVG, points as CSV. All
+Written by `make figures`, from the JSON beside it. All
 but the last section is real kernel code under a virtual clock
 (User-Mode Linux, `time-travel=inf-cpu`): code takes no time, so it says nothing about CPU
 cost. The last section does, from bench.json and smp.json (`make bench`), and its timings

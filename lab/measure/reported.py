@@ -22,7 +22,7 @@ from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
-from tree.common import ROOT, command_line, result_file, say
+from tree.common import ROOT, command_line, keep_result, say
 
 RESULTS = ROOT / "results" / "reported.json"
 GUIDE = ROOT / "module" / "README.md"
@@ -258,7 +258,7 @@ def main(argv: Sequence[str]) -> None:
     if len(names) < len(CASES):
         print(json.dumps(results, indent=1))
         return
-    result_file(RESULTS.name).write_text(json.dumps(
-        {"what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
-         "columns": results}, indent=1) + "\n")
+    keep_result(RESULTS.name, {
+        "what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
+        "columns": results})
     print("\n".join(table(results)))

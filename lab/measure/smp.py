@@ -29,7 +29,7 @@ from load.hop import NAME, Hop
 from load.scenarios import install, shared_writes
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, latest_result, result_file, run
+from tree.common import ROOT, Die, command_line, keep_result, latest_result, run
 
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
@@ -251,7 +251,7 @@ def measure_speeds(hops: dict[str, Path], senders: dict[str, tuple[str, str]]) -
                 runs[label].append(measure(which, hops[which], "speed", case, contender))
         for label, some in runs.items():
             row = summary(some)
-            speeds.append({"case": case, "label": label, **row, "runs": some})
+            speeds.append({"case": case, "label": label, **row})
             print(f"{case:<32}{label:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
                   f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
                   + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
@@ -281,7 +281,7 @@ def main(argv: Sequence[str]) -> None:
     order = {(case, label): at for at, (case, label) in
              enumerate((case, label) for case in SPEEDS for label in SENDERS)}
     result["speeds"] = sorted(rows, key=lambda row: order[row["case"], row["label"]])
-    result_file("smp.json").write_text(json.dumps(result, indent=1) + "\n")
+    keep_result("smp.json", result)
     run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", "cost"], "plots", "drawing", 5)
     failed = [row["case"] for row in result["bounds"] if row["excess"] > row["bound"]]
     if failed:

@@ -144,6 +144,29 @@ def result_file(name: str) -> Path:
     return folder / name
 
 
+def rows_of(value: Any, wide: int = 300) -> str:
+    """JSON without indents: what fits into so many characters, or is a list of numbers, is on one
+    line. Numbers with a fraction have nine digits."""
+    if isinstance(value, float):
+        value = float(f"{value:.9g}")
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {rows_of(one, wide)}" for key, one in value.items()]
+    elif isinstance(value, list):
+        parts = [rows_of(one, wide) for one in value]
+    else:
+        return json.dumps(value)
+    flat = not any(isinstance(one, (dict, list, str)) for one in value)
+    short = flat or sum(map(len, parts)) + 2 * len(parts) <= wide
+    start, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{start}{', '.join(parts)}{end}" if short else "\n".join(
+        [start, ",\n".join(parts), end])
+
+
+def keep_result(name: str, data: dict) -> None:
+    """Write a JSON file of results/, by result_file()."""
+    result_file(name).write_text(rows_of(data) + "\n")
+
+
 def put_tables(*tables: Sequence[str], report: str = "tests.md") -> None:
     """Put tables into a report of results/, each in place of the block with the same first line.
 
