@@ -4,7 +4,7 @@
 The base tree's own suites must end on the patched kernel as they end on the
 unpatched one; what that was is kept in results/tdc-base.json, and BASE=1
 measures it again. What the series add must pass, and so must the lab's own suites,
-lab/gates/cases/*.json: cases of the same form, too many for a series.
+which lab/gates/cases.py makes from tables: they are too many for a series.
 """
 
 import json
@@ -14,15 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot
-from tree.common import BUILD, RESULTS, ROOT, Die, command_line, keep_result, say
+from tree.common import BUILD, RESULTS, Die, command_line, keep_result, say
 from tree.kernel import STOCK_SPLAT, build, image
+
+from gates import cases
 
 # What the series change: suite of the base, object that it tests.
 NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sch_mqprio",
         "taprio": "sch_taprio", "tbf": "sch_tbf", "htb": "sch_htb"}
 BASE_SUITES = (*NEAR, "fq_codel")
+OWN = "cases"  # the folder that the lab's own suites are said to be in
 SELFTESTS = "tools/testing/selftests/tc-testing"
-CASES = ROOT / "lab/gates/cases"
 RECORD = RESULTS / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
 
@@ -42,10 +44,10 @@ true
 
 
 def suite_file(tree: str, suite: str) -> Path:
-    """Where a suite is: `x` among a tree's qdiscs, `cases/x` in lab/gates/, `filters/x` there."""
+    """Where a suite is: `x` among a tree's qdiscs, `filters/x` there, `cases/x` of the lab."""
     folder, _, name = suite.rpartition("/")
-    if folder == CASES.name:
-        return CASES / f"{name}.json"
+    if folder == OWN:
+        return cases.made(name)
     return BUILD / tree / SELFTESTS / "tc-tests" / (folder or "qdiscs") / f"{name}.json"
 
 
@@ -62,7 +64,7 @@ def touched_suites(tree: str = "linux") -> list[str]:
 
 def own_suites() -> list[str]:
     """Names of the suites of the lab itself."""
-    return [f"{CASES.name}/{path.stem}" for path in sorted(CASES.glob("*.json"))]
+    return [f"{OWN}/{name}" for name in cases.names()]
 
 
 def suites_beside(names: Iterable[str]) -> list[str]:
@@ -118,9 +120,9 @@ def compare(got: dict, base: dict) -> tuple[int, int, list[str]]:
     """
     passed = skipped = 0
     bad = []
-    for suite, cases in got.items():
+    for suite, ended in got.items():
         stock = base.get(suite)
-        for ident, (verdict, title) in cases.items():
+        for ident, (verdict, title) in ended.items():
             want = "ok" if stock is None else stock.get(ident, "ok")
             passed += verdict == "ok"
             if verdict != want:
@@ -130,17 +132,17 @@ def compare(got: dict, base: dict) -> tuple[int, int, list[str]]:
     return passed, skipped, bad
 
 
-def count(cases: dict, verdict: str = "ok") -> int:
+def count(suite: dict, verdict: str = "ok") -> int:
     """How many cases of a suite ended like that."""
-    return sum(v == verdict for v, _ in cases.values())
+    return sum(v == verdict for v, _ in suite.values())
 
 
 def owners(got: dict, base: dict) -> dict[str, int]:
     """{whose: how many cases}; got and base as for compare()."""
-    cases = [(suite, ident) for suite in got for ident in got[suite]]
-    lab = sum(suite in own_suites() for suite, _ in cases)
-    old = sum(ident in base.get(suite, ()) for suite, ident in cases)
-    return {"the base": old, "the series": len(cases) - old - lab, "the lab": lab}
+    there = [(suite, ident) for suite in got for ident in got[suite]]
+    lab = sum(suite in own_suites() for suite, _ in there)
+    old = sum(ident in base.get(suite, ()) for suite, ident in there)
+    return {"the base": old, "the series": len(there) - old - lab, "the lab": lab}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -163,11 +165,11 @@ def main(argv: Sequence[str]) -> None:
     guest.judge()
 
     print(f"{'suite':<24}{'tests':>7}{'base':>7}{'patched':>9}")
-    for suite, cases in got.items():
+    for suite, ended in got.items():
         stock = base.get(suite)
-        print(f"{suite:<24}{len(cases):>7}"
+        print(f"{suite:<24}{len(ended):>7}"
               f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
-              f"{count(cases):>9}")
+              f"{count(ended):>9}")
     passed, skipped, bad = compare(got, base)
     keep_result("tdc.json", {
         "what": "tc-testing on the patched kernel", "suites":
