@@ -2,7 +2,7 @@
 """The lab's one command line: python3 -B lab VERB [OPTION ...]
 
 Each verb is main() of a module in one of the rooms, which are, from the bottom up:
-tree, guest, load, and gates and measure side by side. 'VERB --help' says what a verb does
+tree, guest, load, gates and measure side by side, and report. 'VERB --help' says what a verb does
 and with which options, and does nothing.
 """
 
@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from tree.common import Die, guard
+from tree.common import Die, guard, recording
 
 VERBS = {  # verb: (module, what it does)
     "setup": ("tree.setup", "install, download and build what is needed"),
@@ -41,6 +41,7 @@ VERBS = {  # verb: (module, what it does)
     "bench": ("measure.bench", "CPU time per packet"),
     "smp": ("measure.smp", "two real CPUs"),
     "cost": ("measure.cost", "instructions per packet"),
+    "report": ("report.blocks", "results/ into the pages that show it"),
     "trees": ("measure.trees", "shared htb: what each class gets"),
 }
 
@@ -52,7 +53,11 @@ def run(verb: str, argv: Sequence[str]) -> None:
     except ModuleNotFoundError as error:
         raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
                   "'lab setup figures' installs that for /usr/bin/python3") from None
-    guard(module.raw if verb == "scenarios" else module.main, argv)
+    try:
+        guard(module.main, argv)
+    finally:
+        if recording():
+            importlib.import_module("report.blocks").fill()
 
 
 def main() -> None:

@@ -25,8 +25,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from guest.boot import boot_script
+from load.bed import EF, deviation, jain, paced
 from load.hop import NAME, Hop
-from load.scenarios import EF, built, deviation, jain, paced
+from load.scenarios import built
 from load.traffic import PARENTS, command, tc
 from tree.common import Die, command_line, say, shrunk
 

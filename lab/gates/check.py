@@ -2,15 +2,15 @@
 """make check: what netdev asks of each patch alone, and of the series; one table.
 
 --fast leaves out what needs more packages than the lab does, the other compilers and the words of
-codespell, compiles once for each series what that touches, and writes nothing. The whole puts
-its table into tests.md. The columns are made in lab/gates/check_patches.py, the lines below them
+codespell, compiles once for each series what that touches, and writes nothing. The whole writes
+check.json. The columns are made in lab/gates/check_patches.py, the lines below them
 in lab/gates/check_series.py. No Debian suite has smatch, so there is no column for it.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, keep_result, put_tables, say
+from tree.common import ROOT, Die, command_line, keep_result, say
 from tree.kernel import tree_at
 
 from gates import check_patches, check_series
@@ -78,6 +78,5 @@ def main(argv: Sequence[str]) -> None:
     print("\n".join(["", *lines]))
     if not fast:
         keep_result(RESULTS.name, results)
-        put_tables(lines)
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")

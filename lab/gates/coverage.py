@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from guest import boot
+from load.others import ALSO
+from load.room import SCENARIOS, USUAL
 from tree import kernel
 from tree.common import (
     BUILD,
@@ -27,7 +29,6 @@ from tree.common import (
     command_line,
     git,
     keep_result,
-    put_tables,
     say,
     verdict,
 )
@@ -40,15 +41,8 @@ EXPLAINED = ROOT / "lab/gates/coverage.txt"
 RESULTS = ROOT / "results/coverage.json"
 BOUND = 95  # %
 LOADS = {  # contender: scenarios
-    "cake_mq": ("saturated 10", "80/20", "zipf on/off", "45/45/10", "switch 2", "frames",
-                "sparse 1", "flood 60", "tins 4", "spread 2", "spread apart", "spread whole",
-                "beside", "gso split", "gso whole", "rate changes", "link flaps", "busy",
-                "ingress uneven", "ingress on/off", "flows 16/8 1000", "hosts dual-srchost",
-                "hosts dual-dsthost", "hosts hosts", "packed triple-isolate",
-                "saturated diffserv8"),
-    "mq + cake shared": ("modes",),
-    "mq + tbf shared": ("80/20", "gso split", "rate changes", "busy"),
-}
+    contender: [one.name for one in SCENARIOS.values()
+                if one.coverage and one.contender == contender] for contender in (USUAL, *ALSO)}
 
 
 # ---------------------------------------------------------------- the tests
@@ -97,7 +91,7 @@ TESTS = {
     "YNL": ynl,
     "compat": old_commands,
     **{contender: lambda name, contender=contender: traffic(name, contender)
-       for contender in LOADS},
+       for contender, loads in LOADS.items() if loads},
 }
 
 
@@ -249,6 +243,5 @@ def main(argv: Sequence[str]) -> None:
         "test runs, and [number, function, text] of those that none runs", "files": shown})
     lines = table(shown, known)
     print("\n".join(["", *lines]))
-    put_tables(lines)
     checks, failed = judge(figures, known)
     verdict(checks - len(failed), failed)

@@ -33,7 +33,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -47,7 +47,6 @@ from tree.common import (
     git,
     keep_result,
     latest_result,
-    put_tables,
     result_file,
     say,
     verdict,
@@ -448,9 +447,8 @@ def store(row: dict) -> None:
                  if (which, job) in rows]})
 
 
-def overview() -> list[str]:
+def overview(rows: Collection[dict]) -> list[str]:
     """Lines: the table of all rows, and the races that are not in lines of the series."""
-    rows = stored().values()
     others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
                  collections.Counter())
     path = latest_result(BASE)
@@ -514,8 +512,5 @@ def main(argv: Sequence[str]) -> None:
         print(told(row), flush=True)
         if usual:
             store(row)
-    lines = overview() if stored() else []
-    print("\n".join(["", *lines, ""]))
-    if lines:
-        put_tables(lines)
+    print("\n".join(["", *overview(stored().values()), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 from guest.boot import boot_script
+from load.bed import EF, install, wakeups
 from load.hop import Hop
-from load.scenarios import EF, install, wakeups
 from load.traffic import FRAME
 from tree import kernel
 from tree.common import command_line, keep_result
@@ -105,6 +105,10 @@ def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
                for name in ("ns", "wakeups")}, "ratio": median(ratios), "ratios": ratios}
 
 
+HEAD = (f"{'per packet':<51}{'CPU time, ns':>30}{'wake-ups':>12}",
+        f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}{'all':>6}")
+
+
 def told(label: str, row: dict) -> str:
     """A line of the table."""
     cost, wakeups = ([row[name][which] for which in ("bench-base", "bench-patched")]
@@ -123,9 +127,7 @@ def main(argv: Sequence[str]) -> None:
         kernel.build(which)
         kernels[which] = kernel.module(which)
     rows = []
-    print(f"{'per packet':<51}{'CPU time, ns':>30}{'wake-ups':>12}\n"
-          f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}"
-          f"{'all':>6}")
+    print("\n".join(HEAD))
     for label in CASES:
         row = per_packet(kernels, label, args.rounds)
         rows.append({"case": label, **row})

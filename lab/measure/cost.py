@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from load import trees
-from load.scenarios import EF
+from load.bed import EF
 from load.traffic import FRAME
 from tree import common
 from tree.common import (
@@ -74,9 +74,11 @@ class Case:
     kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
     and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
     flows: of each queue and tin. pauses: queue 0 is idle for 28 of 30 ms. classes: of htb,
-    each with a flow on each queue. beside: what the base has instead, if not the same.
+    each with a flow on each queue. beside: what the base has instead, if not the same. title:
+    its name in results/bench.md.
     """
 
+    title: str
     kind: str
     queues: int
     bound: float
@@ -104,23 +106,31 @@ class Case:
 #   of them each time that it asks
 SMALL = {"rate": 20e9, "size": 200, "load": 12e9}
 CASES = {
-    **{f"saturated-{n}": Case("cake_mq", n, 0.935) for n in (2, 8, 40, 256, 1024)},
-    "60-percent": Case("cake_mq", 40, 1.045, **SMALL),
-    "two-tins": Case("cake_mq", 40, 0.96, options="diffserv4"),
-    "eight-flows-each": Case("cake_mq", 8, 0.935, flows=8),
-    "paused-flows": Case("cake_mq", 8, 0.65, rate=1e9, flows=120, pauses=True),
+    **{f"saturated-{n}": Case(f"saturated, {n} queues", "cake_mq", n, 0.935)
+       for n in (2, 8, 40, 256, 1024)},
+    "eight-flows-each": Case("saturated, 8 flows on each of 8 queues", "cake_mq", 8, 0.935,
+                             flows=8),
+    "paused-flows": Case("120 flows on each of 8 queues, one queue idle for 28 of 30 ms, 1 Gbit",
+                         "cake_mq", 8, 0.65, rate=1e9, flows=120, pauses=True),
+    "60-percent": Case("60 % of the rate in packets of 200 bytes, 40 queues", "cake_mq", 40, 1.045,
+                       **SMALL),
+    "two-tins": Case("best effort and EF saturated, `diffserv4`, 40 queues", "cake_mq", 40, 0.96,
+                     options="diffserv4"),
     # who shares nothing
-    "root-cake": Case("cake", 8, 1.01),
-    "root-cake-60-percent": Case("cake", 40, 1.009, **SMALL),
-    "unshared-cake": Case("mq + cake", 8, 1.006),
-    "fq_codel": Case("mq + fq_codel", 8, 1.001, load=5e9),
-    "root-tbf": Case("tbf", 8, 1.006),
-    "root-htb": Case("htb", 8, 1.006, classes=8),
+    "root-cake": Case("`cake` at the root, saturated", "cake", 8, 1.01),
+    "root-cake-60-percent": Case("`cake` at the root, 60 % of the rate in packets of 200 bytes",
+                                 "cake", 40, 1.009, **SMALL),
+    "unshared-cake": Case("`mq` + `cake`, which share nothing", "mq + cake", 8, 1.006),
+    "fq_codel": Case("`mq` + `fq_codel`", "mq + fq_codel", 8, 1.001, load=5e9),
+    "root-tbf": Case("`tbf` at the root", "tbf", 8, 1.006),
+    "root-htb": Case("`htb` at the root, 8 classes", "htb", 8, 1.006, classes=8),
     # an htb that shares its classes, beside one at the root
-    "shared-htb": Case("mq + htb shared", 8, 1.3, classes=8, beside="htb"),
-    "shared-htb-60-percent": Case("mq + htb shared", 8, 1.3, **SMALL, classes=8,
-                                  beside="htb"),
-    "shared-htb-128-classes": Case("mq + htb shared", 8, 1.3, classes=128, beside="htb"),
+    "shared-htb": Case("8 classes on 8 queues, saturated", "mq + htb shared", 8, 1.3, classes=8,
+                       beside="htb"),
+    "shared-htb-60-percent": Case("the same, 60 % of the rate in packets of 200 bytes",
+                                  "mq + htb shared", 8, 1.3, **SMALL, classes=8, beside="htb"),
+    "shared-htb-128-classes": Case("128 classes on 8 queues, saturated", "mq + htb shared", 8, 1.3,
+                                   classes=128, beside="htb"),
 }
 
 

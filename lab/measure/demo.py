@@ -11,7 +11,18 @@ from collections.abc import Container, Iterator, Sequence
 
 from guest.boot import boot_script
 from load import scenarios
-from load.table import BRIEF, COLUMNS, ROWS, also_run, also_table, store, stored, table
+from load.bed import Bed
+from load.rates import saturated
+from load.table import (
+    BRIEF,
+    COLUMNS,
+    also_table,
+    is_slow,
+    judged,
+    store,
+    stored,
+    table,
+)
 from tree import kernel
 from tree.common import Die, command_line, record_time, say
 
@@ -24,9 +35,9 @@ BOUND = 0.05  # %
 def guest(contenders: Sequence[str]) -> Iterator[dict]:
     """Two saturated queues below each contender, yield its figures. Runs in the guest."""
     for contender in contenders:
-        bed = scenarios.Bed(contender)
+        bed = Bed(contender)
         yield {"contender": contender,
-               **scenarios.saturated(bed, RATE, queues=2, seconds=0.3, settle=0.1)}
+               **saturated(bed, RATE, queues=2, seconds=0.3, settle=0.1)}
         bed.close()
 
 
@@ -52,12 +63,12 @@ def compare() -> dict:
     for which in COLUMNS[:2]:
         kernel.build(which)
         say(f"the scenarios on kernel '{which}' (about 4 min)")
-        results[which] = scenarios.measure(which, also=also_run(), slow=True)
+        results[which] = scenarios.measure(which, slow=True)
         store(results)
     say("all scenarios with all that share a rate (about 8 min)")
-    figures = scenarios.measure("patched", also=also_run(everything=True), slow=True)
+    figures = scenarios.measure("patched", everything=True, slow=True)
     results["patched"].update({name: row for name, row in figures.items()
-                               if scenarios.is_slow(name)})
+                               if is_slow(name)})
     store(results)
     lines, wrong = also_table(figures)
     print("\n".join(["", *lines]))
@@ -80,21 +91,17 @@ def judge(results: dict, only: Container[str] | None) -> None:
         if sys.stdout.isatty():
             print(f"\r{len(done)} loads", end="", flush=True)
 
-    figures = scenarios.measure("patched", on_row=progress, also=also_run(), only=only,
+    figures = scenarios.measure("patched", only or scenarios.Everything(), progress,
                                 lockdep=not only)
     kept = {name: row for name, row in results.get("patched", {}).items()
-            if only or scenarios.is_slow(name)}
+            if only or is_slow(name)}
     results["patched"] = {**kept, **figures}
     store(results)
     print("\n".join(["", *table(results, only)]))
-    judged = [(row, label, bound) for row in ROWS for label, bound in row.cells_of(only)
-              if bound is not None]
-    wrong = [f"{row.title}, {label}: {row.text(label, results['patched'])}, bound {bound:g}"
-             for row, label, bound in judged
-             if not row.good(label, bound, results["patched"])]
+    count, wrong = judged(results["patched"], only)
     for line in wrong:
         print("FAIL " + line)
-    print(f"{len(judged) - len(wrong)} passed, {len(wrong)} failed")
+    print(f"{count - len(wrong)} passed, {len(wrong)} failed")
     if wrong:
         raise Die(f"{len(wrong)} figures are out of their bounds, the first: {wrong[0]}")
 

@@ -3,8 +3,8 @@
 
 Each figure is a list of points; a point says on which kernel what is measured (a
 function of this module, run in the guest) and comes back as a row of
-results/<figure>.json. lab/measure/plots.py draws the rows and writes
-results/evaluation.md. Rates are in bit/s, times in seconds, sizes in bytes.
+results/<figure>.json. lab/measure/plots.py draws the rows. Rates are in
+bit/s, times in seconds, sizes in bytes.
 
 --check measures a few points of each figure again and compares them with what is stored.
 """
@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
-from load import scenarios, tcp
+from load import tcp
+from load.bed import Bed, deviation, jain, offered, paced
 from load.hop import NAME
-from load.scenarios import Bed, deviation, jain, paced
+from load.rates import switch
+from load.tins import spread
 from load.traffic import FRAME, tc
 from tree import kernel
 from tree.common import ROOT, Die, command_line, keep_result, rows_of, run, say
@@ -94,19 +96,19 @@ def turn(knob: str, value: float) -> None:
 def sweep(bed: Bed, rate: float, knob: str, value: float) -> dict:
     """timeline()'s switch with another constant: what the next hop has to queue."""
     turn(knob, value)
-    excess = scenarios.switch(bed, rate)["excess"]
+    excess = switch(bed, rate)["excess"]
     return {"excess": excess, "delay": excess * 8 / rate}
 
 
-def receive_queues(bed: Bed, queues: int, rate: float = 20e9, offered: float = 25e9,
+def receive_queues(bed: Bed, queues: int, rate: float = 20e9, load: float = 25e9,
                    receive: int = 40, knob: str | None = None, value: float | None = None) -> dict:
     """40 receive queues of the same load feed so many TX queues in turn."""
     if knob:
         turn(knob, value)
     hop = bed.prepare(rate, max(queues, 2))
     for r in range(receive):
-        hop.stream(r % queues, mode="paced", rate=offered / receive, src=r + 1,
-                   start=r * FRAME * 8 / offered)
+        hop.stream(r % queues, mode="paced", rate=load / receive, src=r + 1,
+                   start=r * FRAME * 8 / load)
     hop.meter(rate, from_s=0.05)
     return {"deviation": deviation(hop.run(0.15), rate)}
 
@@ -118,7 +120,7 @@ def skewed(bed: Bed, skew: float, pps: float, rate: float = 10e9, heavy: int = 4
     loads = [paced(1.5 * rate * w / sum(weights)) for w in weights]
     if pps:
         loads += [paced(pps * 64 * 8, size=64, start=q / pps / light) for q in range(light)]
-    got = scenarios.offered(bed, rate, loads, seconds=0.2, settle=0.1)
+    got = offered(bed, rate, loads, seconds=0.2, settle=0.1)
     return {"deviation": got["deviation"]}
 
 
@@ -136,7 +138,7 @@ def hashed(bed: Bed, flows: int, seed: int, queues: int = 8, rate: float = 1e9) 
 
 def placement(bed: Bed, count: int, rate: float = 2350e6) -> dict:
     """Best effort on all of 4 queues, EF on some: what EF gets, % of the rate."""
-    return {"ef": scenarios.spread(bed, count, rate)["ef"]}
+    return {"ef": spread(bed, count, rate)["ef"]}
 
 
 def classes(bed: Bed, count: int, size: int, rate: float = 20e6, cores: int = 4) -> dict:

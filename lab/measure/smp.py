@@ -25,8 +25,8 @@ from pathlib import Path
 
 from guest.boot import run_script
 from load import trees
+from load.bed import install, shared_writes
 from load.hop import NAME, Hop
-from load.scenarios import install, shared_writes
 from load.traffic import FRAME, tc
 from tree import kernel
 from tree.common import ROOT, Die, command_line, keep_result, latest_result, run
@@ -218,10 +218,39 @@ def summary(runs: Sequence[dict]) -> dict:
     return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
+BOUND_HEAD = (f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>9}{'stock':>9}{'root':>9}"
+              f"{'of rate, %':>12}{'stock':>7}{'root':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+SPEED_HEAD = (f"{'packets per second, median of ' + str(ROUNDS):<48}{'1 CPU':>10}{'2 CPUs':>10}"
+              f"{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
+
+
+def bound_line(row: dict) -> str:
+    """A line of the first table."""
+    rate = BOUNDS[row["case"]].rate
+    used = [f"{100 * row[key] / rate:.1f}" if key in row and not row["changes"] else "-"
+            for key in ("bps", "stock_bps", "root_bps")]
+    size = [f"{row[key]:.0f}" if key in row else "-"
+            for key in ("excess", "bound", "stock", "root")]
+    return "{:<48}{:>11}{:>9}{:>9}{:>9}{:>12}{:>7}{:>7}{:>8}{:>7}{:>9}".format(
+        row["case"], *size, *used, row["stalls"], row["stops"], row["changes"])
+
+
+def speed_line(row: dict) -> str:
+    """A line of the second table."""
+    writes = f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""
+    return (f"{row['case']:<32}{row['label']:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
+            f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}{writes}")
+
+
+def of_rate(row: dict, cpus: int) -> float:
+    """What so many CPUs send in a row of the second table, % of the rate."""
+    rate, size = SPEEDS[row["case"]]
+    return row[f"pps_{cpus}"] * size * 8 / rate * 100
+
+
 def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[dict]:
     """The first table: (kernel, its hop module) of both; prints it."""
-    print(f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>9}{'stock':>9}{'root':>9}"
-          f"{'of rate, %':>12}{'stock':>7}{'root':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
+    print(BOUND_HEAD)
     bounds = []
     for case, load in BOUNDS.items():
         row, *others = (measure(*which, "bound", case, contender) for which, contender in
@@ -230,19 +259,14 @@ def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[d
         for name, other in zip(("stock", "root"), others, strict=True):
             row |= {name: other["excess"], f"{name}_bps": other["bps"]}
         bounds.append(row)
-        used = ["-"] * 3 if row["changes"] else [
-            f"{100 * row[key] / load.rate:.1f}" for key in ("bps", "stock_bps", "root_bps")]
-        print("{:<48}{:>11.0f}{:>9.0f}{:>9.0f}{:>9.0f}{:>12}{:>7}{:>7}".format(
-            case, row["excess"], row["bound"], row["stock"], row["root"], *used)
-              + f"{row['stalls']:>8}{row['stops']:>7}{row['changes']:>9}", flush=True)
+        print(bound_line(row), flush=True)
     print()
     return bounds
 
 
 def measure_speeds(hops: dict[str, Path], senders: dict[str, tuple[str, str]]) -> list[dict]:
     """The second table, of some of SENDERS; hops: the hop module of each kernel. Prints it."""
-    print(f"{'packets per second, median of ' + str(ROUNDS):<32}{'':<16}{'1 CPU':>10}"
-          f"{'2 CPUs':>10}{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
+    print(SPEED_HEAD)
     speeds = []
     for case in SPEEDS:
         runs = {label: [] for label in senders}
@@ -252,10 +276,7 @@ def measure_speeds(hops: dict[str, Path], senders: dict[str, tuple[str, str]]) -
         for label, some in runs.items():
             row = summary(some)
             speeds.append({"case": case, "label": label, **row})
-            print(f"{case:<32}{label:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
-                  f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}"
-                  + (f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""),
-                  flush=True)
+            print(speed_line(speeds[-1]), flush=True)
     return speeds
 
 

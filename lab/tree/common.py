@@ -163,8 +163,12 @@ def rows_of(value: Any, wide: int = 300) -> str:
 
 
 def keep_result(name: str, data: dict) -> None:
-    """Write a JSON file of results/, by result_file()."""
+    """Write a JSON file of results/, by result_file(), and note of which version it is."""
     result_file(name).write_text(rows_of(data) + "\n")
+    if recording():
+        versions = json.loads((RESULTS / "versions.json").read_text())
+        versions["files"][name] = versions["series"]
+        result_file("versions.json").write_text(rows_of(versions, 100) + "\n")
 
 
 def put_tables(*tables: Sequence[str], report: str = "tests.md") -> None:

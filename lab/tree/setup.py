@@ -51,6 +51,7 @@ PACKAGES = {
     "ethtool": "ethtool", "iproute2": "tc", "iputils-ping": "ping", "kmod": "modprobe",
     "codespell": "codespell", "busybox-static": "busybox", "git": "git",
     "python3-venv": "module ensurepip",
+    "python3-pytest": "/usr/lib/python3/dist-packages/pytest",
 }
 MORE = {  # step: what single targets need, and nothing else
     "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",

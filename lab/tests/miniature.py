@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tree import tree
+from tree import copies
 from tree.common import ROOT, git, git_env, identity
 
 PINNED = "7.3.4"
@@ -81,7 +81,7 @@ class Miniature:
             self.root / "patches/1-shared-state", "base", env=env)
         (self.root / "patches/1-shared-state/cover-letter.txt").write_text("subject\n")
         files = {FILE: source(PINNED)[FILE]}
-        tree.write_base_files(self.downloads.parent / tree.BASE_FILES.name, files)
+        copies.write_base_files(self.downloads.parent / copies.BASE_FILES.name, files)
         return {path: git(repo, "rev-parse", f"base:{path}")
                 for path in ("net/sched", "include/net")}
 

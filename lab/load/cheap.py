@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Loads: what the statistics say, and what sharing costs below the rate."""
+
+import time
+
+from load.bed import EF, Bed, beside_run, deviation, shared_writes, wakeups
+from load.hop import NAME
+from load.room import Row, again, scenario
+from load.traffic import FRAME, active_queues
+
+
+def busy(bed: Bed, count: int = 5) -> dict:
+    """So many of eight queues saturated: how many the statistics call active."""
+    hop = bed.prepare(1e9, 8)
+    for q in range(count):
+        hop.stream(q)
+    seen = []
+
+    def look():
+        time.sleep(0.1)
+        seen.append(active_queues(NAME))
+
+    beside_run(hop, 0.2, look)
+    return {"active": seen[0], "active_off": (seen[0] or 0) - count}
+
+
+def fill(bed: Bed, load: float, queues: int = 40, size: int = 200, options: str = "") -> dict:
+    """Poisson arrivals at a part of the rate: what is below the rate must pass."""
+    rate = 10e9
+    hop = bed.prepare(rate, queues, options)
+    for q in range(queues):
+        hop.stream(q, mode="poisson", rate=load * rate / queues, size=size)
+    hop.meter(rate, from_s=0.1)
+    before = shared_writes()
+    got = hop.run(0.4)
+    figures = {"deviation": deviation(got, load * rate),
+               "excess": got["excess"]["bytes"],
+               "p99": max(s["delay"]["p99"] for s in got["streams"])}
+    if before is not None:
+        figures["writes"] = (shared_writes() - before) / 0.4
+        figures["packets"] = got["packets"] / 0.3
+        figures["writes_per_packet"] = figures["writes"] / figures["packets"]
+    return figures
+
+
+def below(bed: Bed, load: float, tos: int = 0) -> dict:
+    """One of two queues sends less than the rate, in packets that make its flow a bulk flow:
+    how often a timer is used for that."""
+    hop = bed.prepare(1e9, 2)
+    hop.stream(0, mode="paced", rate=load, tos=tos)
+    hop.meter(1e9)
+    before = wakeups()
+    got = hop.run(0.3)
+    return {"timers": (wakeups() - before) / got["packets"]}
+
+
+BUSY = Row("5 of 8 queues busy: active queues in the statistics, off by", "active_off", "{}")
+scenario("busy", busy, BUSY("cake_mq, 1 Gbit", 0), brief=True, coverage=True)
+again("mq + tbf shared", "busy", BUSY("mq + tbf shared, 1 Gbit", 0), coverage=True)
+
+FILL = Row("70 % of 10 Gbit, 40 queues: writes per packet", "writes_per_packet", "{:.2f}")
+FILL_WAIT = Row("the same: p99 wait, us", "p99", "{:.1f}", 1e6)
+scenario("fill", fill, FILL("200 bytes"), FILL_WAIT("200 bytes"), args={"load": 0.7}, brief=True)
+scenario("fill diffserv8", fill, FILL("200 bytes, diffserv8"),
+         args={"load": 0.7, "options": "diffserv8"})
+scenario("fill 1514", fill, FILL("1514 bytes"), args={"load": 0.7, "size": FRAME})
+
+TIMERS = Row("one of 2 queues sends, 1514 bytes, 1 Gbit: timers per packet", "timers", "{:.2f}")
+scenario("below", below, TIMERS("600 Mbit", 0.05), args={"load": 0.6e9}, brief=True)
+scenario("below EF", below, TIMERS("100 Mbit of EF", 0.05), args={"load": 0.1e9, "tos": EF},
+         brief=True)

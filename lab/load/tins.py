@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Loads: DiffServ classes of CAKE, on the same queues and on others."""
+
+from load.bed import EF, TOS, Bed, burst, deviation
+from load.hop import NAME
+from load.room import Row, scenario
+from load.traffic import FRAME, tc
+
+
+def tins(bed: Bed, queues: int, mode: str = "diffserv4") -> dict:
+    """Best effort and EF saturated on every queue; the part of best effort."""
+    rate = 1e9
+    hop = bed.prepare(rate, max(queues, 2), mode)
+    for q in range(queues):
+        hop.stream(q)
+        hop.stream(q, tos=EF)
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(2.5)
+    best = sum(s["bytes"] for s in got["streams"] if s["tos"] == 0)
+    part = 100 * best / got["bytes"]
+    return {"best_effort": part, "off": part - 75, "deviation": deviation(got, rate)}
+
+
+def left_alone(bed: Bed, rate: float = 100e6) -> dict:
+    """Best effort and AF41 of diffserv8, whose thresholds are 7/8 and 2/3 of the rate, on one
+    queue; a sibling is busy for a second, or for as many packets. What best effort gets, %,
+    afterwards."""
+    begin = 100e6 / rate
+    hop = bed.prepare(rate, 2, "diffserv8")
+    hop.stream(0)
+    hop.stream(0, tos=TOS["AF41"])
+    hop.stream(1, stop=begin)
+    hop.meter(rate, from_s=1.05 * begin)
+    got = hop.run(1.25 * begin)
+    return {"best_effort": 100 * got["streams"][0]["bytes"] / got["bytes"]}
+
+
+def spread(bed: Bed, count: int, rate: float = 2350e6, apart: bool = False, size: int = FRAME,
+           options: str = "") -> dict:
+    """Best effort saturated on four queues, EF on count of them: what EF gets, %.
+
+    apart: best effort only on the queues without EF. size: of the packets of EF; longer
+    than a frame, they are to be segmented.
+    """
+    hop = bed.prepare(rate, 4, f"diffserv4 {options}")
+    bulk = range(count if apart else 0, 4)
+    for q in bulk:
+        hop.stream(q)
+    for q in range(count):
+        hop.stream(q, tos=EF, size=size, gso=1448 if size > FRAME else 0)
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(1.5)
+    ef = 100 * sum(s["bytes"] for s in got["streams"][len(bulk):]) / got["bytes"]
+    return {"ef": ef, "ef_off": ef - 25, "deviation": deviation(got, rate),
+            "excess": got["excess"]["bytes"]}
+
+
+def beside(bed: Bed, rate: float = 2350e6) -> dict:
+    """A best effort flow of 20 Mbit/s on the queue of a greedy EF flow, all queues busy:
+    the wait, with that at the next hop, and the same below cake at the root."""
+    figures = {}
+    for key, contender in (("p99_us", None), ("root_p99_us", "cake")):
+        hop = bed.prepare(rate, 4, "diffserv4", contender)
+        hop.stream(0, mode="paced", rate=20e6, size=300, src=9)
+        hop.stream(0, tos=EF)
+        for q in range(4):
+            hop.stream(q)
+        hop.meter(rate, from_s=0.5)
+        figures[key] = 1e6 * hop.run(1.5)["streams"][0]["total"]["p99"]
+    return {**figures, "of_root": figures["p99_us"] / figures["root_p99_us"]}
+
+
+def room(bed: Bed, rate: float = 2350e6) -> dict:
+    """Four queues have four modes, then the same. What EF on one of them gets, as in
+    spread(), and what CS1 on two and AF41 on one are off their thresholds, points."""
+    hop = bed.prepare(rate, 4, "diffserv3")
+    for q, mode in ((2, "diffserv8"), (3, "precedence"), (1, "diffserv4"),
+                    (2, "diffserv4"), (3, "diffserv4"), (4, "diffserv4")):
+        tc(f"qdisc change dev {NAME} parent 1:{q} cake {mode}")
+    for q in range(4):
+        hop.stream(q)
+    hop.stream(0, tos=EF)
+    for q in range(2):
+        hop.stream(q, tos=TOS["CS1"])
+    hop.stream(2, tos=TOS["AF41"])
+    hop.meter(rate, from_s=0.5)
+    got = hop.run(1)
+    ef, *cs1, af41 = (100 * s["bytes"] / got["bytes"] for s in got["streams"][4:])
+    return {"ef": ef, "ef_off": ef - 25, "cs1_off": sum(cs1) - 6.25, "af41_off": af41 - 50}
+
+
+def light(bed: Bed, mode: str, rate: float, pps: float) -> dict:
+    """A bulk flow of CS1 beside 39 queues of 200-byte packets of EF or best effort: the
+    p99 wait of these."""
+    hop = bed.prepare(rate, 40, mode)
+    hop.stream(0, tos=TOS["CS1"])
+    for q in range(1, 40):
+        hop.stream(q, size=200, tos=EF if q % 2 else 0, mode="poisson", rate=pps * 1600)
+    hop.meter(rate, from_s=0.1)
+    got = hop.run(0.4)
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
+            "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
+
+
+def video(bed: Bed, rate: float) -> dict:
+    """Video in bursts of nine frames, at 45 % of the rate, on one queue, CS1 saturated on
+    another, no best effort: how far off the rate they are, %."""
+    hop = bed.prepare(rate, 2, "diffserv4")
+    hop.stream(0, tos=TOS["AF41"], **burst(9, 1e-6, 9 * FRAME * 8 / (0.45 * rate)))
+    hop.stream(1, tos=TOS["CS1"])
+    hop.meter(rate, from_s=0.05)
+    return {"deviation": deviation(hop.run(0.25), rate)}
+
+
+TINS = Row("diffserv4, best effort and EF saturated: off 75/25 by, %", "off", "{:.2f}")
+for number in (1, 2, 4, 40):
+    scenario(f"tins {number}", tins, TINS(f"number of queues: {number}", 2),
+             args={"queues": number}, brief=number == 4, coverage=number == 4)
+
+SPREAD = Row("EF on some of 4 queues, best effort on all: EF off 25 % of the rate by, points",
+             "ef_off", "{:.2f}")
+for number in (1, 2, 3, 4):
+    scenario(f"spread {number}", spread, SPREAD(f"on {number}: off by", 0.75),
+             args={"count": number}, brief=number == 1, coverage=number == 2)
+scenario("spread apart", spread, SPREAD("on 1 that has nothing else: off by", 0.75),
+         args={"count": 1, "apart": True}, coverage=True)
+scenario("spread whole", spread, SPREAD("on 1, 64 KB GSO, not split: off by", 0.75),
+         args={"count": 1, "size": 64000, "options": "no-split-gso"}, coverage=True)
+
+LEFT = Row("diffserv8, best effort beside AF41, sibling stopped: best effort gets, % (33)",
+           "best_effort", "{:.1f}", at_least=True)
+scenario("left alone", left_alone, LEFT("2 queues, 100 Mbit", 30), brief=True)
+scenario("left alone slow", left_alone, LEFT("2 queues, 64 kbit", 30),
+         args={"rate": 64e3})  # thresholds have no groups
+
+BESIDE = Row("best effort on the queue of a greedy EF flow: p99 wait", "p99_us", "{:.1f}")
+scenario("beside", beside, BESIDE("us, with that at the next hop"),
+         BESIDE("times that below cake at the root", 2, "of_root"), brief=True, coverage=True)
+
+LIGHT = Row("light EF and best effort beside a CS1 flow, 40 queues: p99 wait, us", "p99",
+            "{:.1f}", 1e6)
+LIGHT_OFF = Row("the same: off the rate by, %", "deviation")
+for mode in ("diffserv4", "diffserv8"):
+    for gbit, pps, part in ((1, 5000, "30 %"), (5, 500, "0.6 %")):
+        label = f"{mode}, {part} of {gbit} Gbit"
+        scenario(f"light {mode} {gbit}", light, LIGHT(label, 100), LIGHT_OFF(label, 0.02),
+                 args={"mode": mode, "rate": gbit * 1e9, "pps": pps},
+                 brief=(mode, gbit) == ("diffserv8", 1))
+
+VIDEO = Row("video in bursts on one queue, CS1 saturated on one: off the rate by, %",
+            "deviation", "{:.3f}")
+for gbit in (1, 2.5, 10, 25):
+    scenario(f"video {gbit:g}", video, VIDEO(f"diffserv4, {gbit:g} Gbit", 0.5),
+             args={"rate": gbit * 1e9}, brief=gbit == 10)
+
+# Of members that are configured one by one, unlike cake_mq's
+ROOM = Row("EF on one of 4 queues that were of 4 modes: off 25 % by, points", "ef_off", "{:.2f}")
+scenario("room", room, ROOM("mq + cake shared, 2350 Mbit: off by", 0.75),
+         ROOM("CS1 on two, % (6.25): off by", 0.75, "cs1_off"),
+         ROOM("AF41 on one, % (50): off by", 2.5, "af41_off"), contender="mq + cake shared")

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-2.0
+"""lab report: results/*.json are put into the marked places of the pages, and nowhere else.
+
+A page has a block between '<!-- made: NAME -->' and '<!-- end -->', or a figure in a sentence
+between '<!--=NAME-->' and '<!--/-->'. What each is made of is listed here: tables and figures, no
+sentences. Every command that records results does this at its end; --check only looks.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gates import check, coverage, gauntlet, tdc
+from load import table
+from measure import bench, cost, reported, smp
+from tree.common import RESULTS, ROOT, Die, command_line
+
+from report import evaluation
+from report.evaluation import markdown
+
+BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
+FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
+FRONT = (  # rows of the front page: what, unit, form, which results, the two figures
+    ("500,000 new flows a second: 99 % of first packets wait at most", "us", "scenarios",
+     ("flood 500", "small_p99", 1e6)),
+    ("the same: a saturated queue beside them is off its share by", "%", "scenarios",
+     ("flood 500", "bulk_off", 1)),
+    ("shared `htb` beside root `htb`, two CPUs, slow timers, 2 Gbit/s: sent", "%", "smp",
+     ("1514 bytes, at 2 Gbit", "root htb", "shared htb")))
+
+
+def pages() -> list[Path]:
+    """Those that may have marks."""
+    return [ROOT / "README.md", *sorted(RESULTS.glob("*.md")), ROOT / "module/README.md"]
+
+
+def read(name: str) -> dict:
+    """A JSON file of results/; empty if it is not there."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def fenced(lines: Sequence[str]) -> list[str]:
+    """Lines that are to stay as they are."""
+    return ["```", *lines, "```"]
+
+
+# ------------------------------------------------------------------- blocks
+
+def demo() -> list[str]:
+    """The table of make demo."""
+    return fenced(table.table(table.stored()))
+
+
+def covered() -> list[str]:
+    """That of make coverage."""
+    return fenced(coverage.table(read("coverage")["files"], coverage.explanations()))
+
+
+def checks() -> list[str]:
+    """That of make check; nothing before it has been recorded."""
+    found = read("check")
+    return fenced(check.table_lines(found)) if found else []
+
+
+def hunted() -> list[str]:
+    """That of make gauntlet."""
+    return fenced(gauntlet.overview(read("gauntlet")["rows"]))
+
+
+def counted(kinds: str, head: Sequence[str]) -> list[str]:
+    """Instructions per packet of the cases that are beside the same on the base, or are not."""
+    rows = {row["case"]: row for row in read("cost")["rows"]}
+    return markdown(head, ((case.title, f"{rows[name]['base']:.0f}", f"{rows[name]['patched']:.0f}",
+                            f"{rows[name]['ratio']:.4f}") for name, case in cost.CASES.items()
+                           if bool(case.beside) == (kinds == "beside") and name in rows))
+
+
+def times() -> list[str]:
+    """The first part of make bench."""
+    return fenced([*bench.HEAD, *(bench.told(row["case"], row) for row in read("bench")["rows"])])
+
+
+def two_cpus() -> list[str]:
+    """The other parts."""
+    found = read("smp")
+    return fenced([smp.BOUND_HEAD, *map(smp.bound_line, found["bounds"]), "", smp.SPEED_HEAD,
+                   *map(smp.speed_line, found["speeds"])])
+
+
+def sent() -> list[str]:
+    """What one CPU and two send of a rate, %."""
+    speeds = {(row["case"], row["label"]): row for row in read("smp")["speeds"]}
+    labels = ("root htb", "shared htb", "series", "stock cake_mq", "root cake")
+    return markdown(("one CPU / two CPUs", *labels), (
+        (case, *(" / ".join(f"{smp.of_rate(speeds[case, label], cpus):.0f}" for cpus in (1, 2))
+                 for label in labels)) for case in smp.SPEEDS if case.endswith("bit")))
+
+
+def told() -> list[str]:
+    """What users reported."""
+    return reported.table(read("reported")["columns"])
+
+
+def versions() -> list[str]:
+    """Which version of the series each file is of."""
+    by_version = {}
+    for name, version in read("versions")["files"].items():
+        by_version.setdefault(version, []).append(name)
+    return markdown(("version", "results"), (
+        (str(version), ", ".join(sorted(by_version[version])))
+        for version in sorted(by_version, reverse=True)))
+
+
+def front_figures(source: str, where: Sequence) -> tuple[float, float]:
+    """The two figures of a row of FRONT."""
+    name, *what = where
+    if source == "smp":
+        speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == name}
+        return tuple(smp.of_rate(speeds[label], 2) for label in what)
+    key, scale = what
+    return tuple(table.stored()[which][name][key] * scale for which in ("base", "patched"))
+
+
+def front() -> list[str]:
+    """What gets worse, on the front page, and of which version that is."""
+    rows = []
+    for text, unit, source, where in FRONT:
+        figures = front_figures(source, where)
+        form = "{:.0f}" if min(figures) >= 10 else "{:.1f}"
+        rows.append((text, *(f"{form.format(value)} {unit}" for value in figures),
+                     str(read("versions")["files"][f"{source}.json"])))
+    return markdown(("load", "without", "patched", "version"), rows)
+
+
+COST_HEAD = ("load", "Linux 7.3.4", "with the series", "ratio")
+BLOCKS: dict[str, Callable[[], list[str]]] = {
+    "demo": demo, "coverage": covered, "check": checks, "gauntlet": hunted,
+    "cost": lambda: counted("", COST_HEAD),
+    "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
+    "bench": times, "smp": two_cpus, "sent": sent, "reported": told, "versions": versions,
+    "front": front,
+    **{name: getattr(evaluation, name) for name in (
+        "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
+    "cpu time": evaluation.cost, "senders": evaluation.senders,
+}
+
+
+# ------------------------------------------------------------------ figures
+
+def figures() -> dict[str, str]:
+    """{name: what stands in a sentence}."""
+    suites, old = read("tdc")["suites"], read("tdc-base")["suites"]
+    whose, torture = tdc.owners(suites, old), read("torture")
+    times = read("times")
+    caught = [one["caught_by"] for one in read("mutants")["mutants"]]
+    return {
+        "kunit": f"{read('kunit')['passed']}",
+        "mutants": f"{len(caught)}",
+        "mutants.load": f"{sum('load' in how for how in caught)}",
+        "mutants.kunit": f"{sum('load' not in how for how in caught)}",
+        "tdc.base": f"{sum(map(len, old.values()))}",
+        "tdc.new": f"{whose['the series'] + whose['the lab']}",
+        "tdc.series": f"{whose['the series']}", "tdc.lab": f"{whose['the lab']}",
+        "compat": f"{len(read('compat-base')['commands'])}",
+        "torture": f"{torture['operations']:,}",
+        "torture.minutes": f"{torture['seconds'] / 60:.0f}",
+        **{f"minutes.{target}":
+           f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
+           for target, took in times.items()},
+        "version.picture": str(read("versions")["files"]["scenarios.json"]),
+    }
+
+
+def minutes(took: dict, kind: str) -> int:
+    """How long a target of times.json took, at least one."""
+    return max(1, round(took[kind]["total_s"] / 60))
+
+
+def filled(text: str, name: str) -> str:
+    """A page with its marked places filled; name: of the page, for what goes wrong."""
+    values = figures()
+
+    def known(kind, where):
+        if where not in kind:
+            raise Die(f"{name} has a mark '{where}', which lab/report/blocks.py does not know")
+        return kind[where]
+
+    def block(found):
+        return found[1] + "".join(f"{line}\n" for line in known(BLOCKS, found[2])()) + found[4]
+
+    return FIGURE.sub(lambda found: found[1] + known(values, found[2]) + found[3],
+                      BLOCK.sub(block, text))
+
+
+def stale() -> list[str]:
+    """Names of the pages that do not say what results/ says."""
+    return [str(page.relative_to(ROOT)) for page in pages()
+            if filled(page.read_text(), page.name) != page.read_text()]
+
+
+def fill() -> None:
+    """Bring all pages up to date."""
+    for page in pages():
+        text = page.read_text()
+        new = filled(text, page.name)
+        if new != text:
+            page.write_text(new)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Fill in, or look."""
+    parser = command_line("report", __doc__)
+    parser.add_argument("--check", action="store_true", help="only say what is out of date")
+    if not parser.parse_args(argv).check:
+        fill()
+    elif old := stale():
+        raise Die(f"run 'python3 -B lab report': out of date are {', '.join(old)}")
