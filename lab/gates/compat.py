@@ -292,7 +292,7 @@ def views(tc: str) -> str:
     return f"{RANDOM.sub('RANDOM', text)}-- raw qdisc dump\n{raw()}"
 
 
-def guest(spec: dict) -> Iterator[tuple[str, str]]:
+def run_table(spec: dict) -> Iterator[tuple[str, str]]:
     """Run the table with the tc that spec names; yield (command, what there was to see)."""
     tc = spec["tc"]
     call("sysctl", "net.core.default_qdisc=pfifo_fast")
@@ -338,7 +338,7 @@ def unpatched_tc() -> None:
 
 def measure(kernel: str, name: str, allowed: Sequence[str] = ()) -> dict[str, str]:
     """Boot a kernel and run the table; {command: what there was to see}."""
-    rows, _ = boot_script(kernel, name, "gates.compat", {"tc": str(TC / "tc" / "tc")},
+    rows, _ = boot_script(kernel, name, "gates.compat:run_table", {"tc": str(TC / "tc" / "tc")},
                           allowed=allowed, virtual=True, timeout=400)
     return dict(rows)
 

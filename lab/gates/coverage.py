@@ -67,7 +67,7 @@ def suites(name: str) -> None:
 
 def ynl(name: str) -> None:
     """The netlink description's own tool."""
-    rows, _ = boot.boot_script(FOLDER, name, "gates.ynl", {}, timeout=300)
+    rows, _ = boot.boot_script(FOLDER, name, "gates.ynl:run_checks", {}, timeout=300)
     if not all(row["ok"] for row in rows):
         raise Die("make ynl does not pass in the kernel for coverage")
 

@@ -152,7 +152,7 @@ def turn(contender: str, number: int, shared: bool) -> list[str]:
     return lines
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_crowds(spec: dict) -> Iterator[dict]:
     """A crowd of each kind: rows {"crowd", "packets", "changes", "refused"}.
 
     spec: crowds, rounds, shared (as for turn()).
@@ -368,7 +368,7 @@ def crowd(job: Job, args: argparse.Namespace, planted: bool = False) -> None:
     """Four CPUs send while a group changes."""
     base = kernel.KERNELS[job.which].tree == "linux-base"
     rows, guest = run_script(
-        job.folder(), job.name("crowd"), "gates.gauntlet",
+        job.folder(), job.name("crowd"), "gates.gauntlet:run_crowds",
         {"crowds": CROWDS[1:2] if planted else CROWDS, "shared": not base,
          "rounds": args.rounds},
         params=(*PATIENT, *(("sch_rate_group.race=1",) if planted else ())), timeout=3600,

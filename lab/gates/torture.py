@@ -52,7 +52,7 @@ TRACKED = "FZPU,kmalloc-*,net_namespace"  # slabs; KASAN looks after all
 
 
 class Attempt(NamedTuple):
-    """What is wrong (None: nothing), after which line, the last row of guest(), the Guest."""
+    """What is wrong (None: nothing), after which line, the last row of run_lines(), the Guest."""
 
     bad: str | None
     at: int | None
@@ -64,7 +64,7 @@ def attempt(kernel: str, lines: Sequence[str], params: Sequence[str] = (),
             allowed: Sequence[str] = (), **more: Any) -> Attempt:
     """Boot and carry out the lines: an Attempt.
 
-    kernel: its folder. params: more for its command line. allowed: as for guest().
+    kernel: its folder. params: more for its command line. allowed: as for run_lines().
     more: as for boot.boot().
     """
     name = f"torture-{Path(kernel).name}"
@@ -75,7 +75,7 @@ def attempt(kernel: str, lines: Sequence[str], params: Sequence[str] = (),
     spec = {"limit": LIMIT, "allowed": allowed,
             "modules": str(modules) if (modules / "sch_cake.ko").exists() else None}
     slow = spec["several"] = emulated(image(kernel))
-    rows, guest = run_script(kernel, name, "gates.torture_guest", spec, files=(path,),
+    rows, guest = run_script(kernel, name, "gates.torture_guest:run_lines", spec, files=(path,),
                              virtual=not slow, timeout=(8 if slow else 1) * (120 + len(lines) // 4),
                              params=(f"slab_debug={TRACKED}", *params), **more)
     for row in rows:

@@ -450,7 +450,7 @@ def whole_run(lines: Sequence[str], log: Log, operator: Operator,
     operator.end(None)
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_lines(spec: dict) -> Iterator[dict]:
     """Carry out the lines of /run/job/lines.txt and judge. Runs in the guest.
 
     spec: limit (s that an operation may take), modules (the folder that has them,

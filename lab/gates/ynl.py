@@ -236,7 +236,7 @@ def tbf_below_mq(dev: Device) -> Iterator[dict]:
                   dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "mq, mqprio")
 
 
-def guest(_: Any) -> Iterator[dict]:
+def run_checks(_: Any) -> Iterator[dict]:
     """Run the scenarios; a row for each check. Runs in the guest."""
     dev = Device("d0", 4)
     yield from cake_below_mq(dev)
@@ -264,6 +264,6 @@ def main(argv: Sequence[str]) -> None:
     status, out, err = cli("--validate")
     show(row("tc.yaml is valid by its schema", not status, out + err))
     say("the option and its statistics through YNL (about 30 s)")
-    boot_script("um", "ynl", "gates.ynl", {}, on_row=show, timeout=300)
+    boot_script("um", "ynl", "gates.ynl:run_checks", {}, on_row=show, timeout=300)
     print(f"{passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -29,6 +29,8 @@ from typing import Any, TextIO
 from tree.common import BUILD, ROOT, Die, command_line, run, say
 from tree.kernel import emulated, image, vmlinux
 
+from guest import qemu
+
 # What a kernel prints when something is wrong.
 SPLAT = re.compile(
     r"WARNING: (?!.*(setlocale|locale))|BUG: |\bOops\b|Kernel panic|Call Trace:"
@@ -179,23 +181,22 @@ def uml(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     return ["setarch", "-R", *args, *params]
 
 
-def qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
+def in_qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
     """The same for an x86_64 kernel.
 
     ACPI does not route interrupts: its byte code takes minutes where every access is
     checked. On a busy host the TSC seems to run unevenly, and the clock that the kernel
     would take instead is so slow that RCU stalls.
     """
-    args = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", job.mem,
-            "-smp", str(job.cpus), "-nodefaults", "-no-user-config", "-no-reboot",
-            "-display", "none", "-serial", "stdio", "-kernel", str(kernel)]
+    shares = []
     for tag, path, more in (("root", "/", ",readonly=on"), ("job", job.folder, ""),
                             ("checkout", ROOT, ",readonly=on")):
-        args += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
+        shares += ["-virtfs", f"local,path={path},mount_tag={tag},security_model=none,"
                  f"multidevs=remap{more}"]
     own = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose,"
            "msize=262144 pci=noacpi tsc=reliable console=ttyS0 log_buf_len=16M SHARE=9p")
-    return [*args, "-append", " ".join([own, *params])]
+    return qemu.command(kernel, (own, *params), "-smp", str(job.cpus), *shares, mem=job.mem,
+                        accel="tcg,thread=multi")
 
 
 def boot(kernel: Path | str, name: str, command: str, **how: Any) -> Guest:
@@ -264,7 +265,7 @@ def command_of(kernel: Path | str, job: Job) -> list[str]:
     if job.virtual:
         params += ["time-travel=inf-cpu", "time-travel-start=1000000000"]
     params += job.params
-    return (qemu if emulated(kernel) else uml)(kernel, job, params)
+    return (in_qemu if emulated(kernel) else uml)(kernel, job, params)
 
 
 @contextlib.contextmanager
@@ -343,11 +344,11 @@ def run_script(kernel: Path | str, name: str, module: str, spec: Any,
                hop: Path | str | None = None,
                on_row: Callable[[dict], None] | None = None, lockdep: bool = False,
                **more: Any) -> tuple[list, Guest]:
-    """Boot a kernel that runs guest(spec) of a module in lab/: (rows, Guest).
+    """Boot a kernel that runs a function of a module in lab/ with a spec: (rows, Guest).
 
     kernel: its folder, below build/ or absolute. name: of the job; two boots at
     the same time need two names. spec: what JSON can carry. rows: the dicts that
-    guest() yields, as far as it got. hop: path of the module that lab/load/hop.py
+    it yields, as far as it got. hop: path of the module that lab/load/hop.py
     needs, if it is used. on_row: called with each row as it comes. lockdep: whether that
     module leaves it on, which doubles the time that a load takes. more: as for
     boot(). Nothing is judged: that is left to the caller, or to boot_script().
@@ -376,8 +377,9 @@ def boot_script(*args: Any, allowed: Sequence[str] = (), **more: Any) -> tuple[l
 
 
 def guest_main(module: str, spec: str) -> None:
-    """What run_script() runs in the guest: print the rows of a module's guest()."""
-    for row in importlib.import_module(module).guest(json.loads(spec)):
+    """What run_script() runs in the guest: print the rows that a function yields."""
+    name, _, function = module.partition(":")
+    for row in getattr(importlib.import_module(name), function or "guest")(json.loads(spec)):
         print(json.dumps(row), flush=True)
 
 
@@ -408,8 +410,9 @@ def _number(path):
 
 def main(argv: Sequence[str]) -> None:
     """lab inside: what run_script() runs in the guest."""
-    parser = command_line("inside", "Run by the lab in a guest: guest(SPEC) of a module.")
-    parser.add_argument("module", help="like load.scenarios")
+    parser = command_line("inside", "Run by the lab in a guest: a function of a module.")
+    parser.add_argument("module", help="like load.tcp:measure_cases; without a function, "
+                        "guest()")
     parser.add_argument("spec", help="JSON")
     args = parser.parse_args(argv)
     guest_main(args.module, args.spec)

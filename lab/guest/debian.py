@@ -17,6 +17,8 @@ from pathlib import Path
 from tree.common import BUILD, CACHE, need_disk, run
 from tree.setup import archive, packages
 
+from guest import qemu
+
 SYSTEMS = {"trixie": ("trixie", "trixie-backports"), "bookworm": ("bookworm",)}
 INCLUDE = ("dkms,kmod,iproute2,iperf3,iputils-ping,procps,gcc,make,libc6-dev,initramfs-tools,"
            "udev,libmnl0,zstd,sysvinit-utils,systemd,systemd-sysv,ifupdown,ethtool")
@@ -130,24 +132,16 @@ def boot(image: Path, kernel: str, script: str, systemd: bool = False) -> str:
     init = "systemd.show_status=0" if systemd else f"init=/bin/sh -- /{script}"
     idle = "on" if systemd else "off"
     # cmpxchg16b ends in a double fault if instructions are counted (QEMU 7.2)
-    args = ["qemu-system-x86_64", "-accel", "tcg", "-icount", f"shift=1,sleep={idle}",
-            "-cpu", "qemu64,-cx16", "-m", "768M", "-nodefaults", "-no-reboot",
-            "-display", "none", "-serial", "stdio",
-            "-kernel", folder / f"vmlinuz-{kernel}", "-initrd", folder / f"initrd.img-{kernel}",
-            "-drive", f"file={image},if=virtio,format=raw,snapshot=on",
-            "-append", "root=/dev/vda rw console=ttyS0 panic=-1 quiet "
-            f"net.ifnames=0 {init}"]
+    args = qemu.command(
+        folder / f"vmlinuz-{kernel}",
+        ("root=/dev/vda rw console=ttyS0 panic=-1 quiet net.ifnames=0", init),
+        "-icount", f"shift=1,sleep={idle}", "-initrd", folder / f"initrd.img-{kernel}",
+        "-drive", f"file={image},if=virtio,format=raw,snapshot=on", mem="768M",
+        cpu="qemu64,-cx16")
     if has_card():
         args = [*CARD, *args,
                 "-netdev", f"tap,id=net0,ifname=lab0,queues={QUEUES},script=no,downscript=no,"
                 "sndbuf=0",
                 "-device", f"virtio-net-pci,netdev=net0,mq=on,vectors={2 * QUEUES + 2},"
                 "ioeventfd=off,tx=timer"]  # the card sends in the guest's time, not the host's
-    log = folder / f"{kernel}-{script}.log"
-    with open(log, "w") as out:
-        try:
-            subprocess.run([str(arg) for arg in args], stdout=out, stderr=subprocess.STDOUT,
-                           stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
-        except subprocess.TimeoutExpired:
-            out.write(f"\nstopped after {PATIENCE} s\n")
-    return log.read_text(errors="replace").replace("\r", "")
+    return qemu.watch(args, folder / f"{kernel}-{script}.log", PATIENCE)[0]

@@ -178,8 +178,8 @@ def run(kernel: Path | str, name: str, cases: list[dict], on_row: Callable | Non
     or does not know.
     """
     flows_binary()
-    return boot_script(kernel, name, "load.tcp", cases, allowed=allowed, on_row=on_row,
-                       virtual=True)[0]
+    return boot_script(kernel, name, "load.tcp:measure_cases", cases, allowed=allowed,
+                       on_row=on_row, virtual=True)[0]
 
 
 def summary(row: dict) -> dict:
@@ -307,7 +307,7 @@ def flows_arguments(spec: dict) -> list[str]:
     return args
 
 
-def guest(cases: list[dict]) -> Iterator[dict]:
+def measure_cases(cases: list[dict]) -> Iterator[dict]:
     """Measure each case, yield its row. Runs in the guest."""
     for spec in cases:
         names, server = build_bed(spec["queues"], spec["next_hop_bps"], spec["rtt_us"])

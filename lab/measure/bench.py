@@ -53,7 +53,7 @@ CASES = {
 }
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_load(spec: dict) -> Iterator[dict]:
     """RUNS rows of one load, after one that does not count. Runs in the guest."""
     hop = Hop(spec["queues"])
     install("cake_mq", spec["rate"], spec["queues"], spec["options"])
@@ -75,10 +75,10 @@ def guest(spec: dict) -> Iterator[dict]:
 
 
 def boot_on(cpu: int, which: str, hop: Path, spec: dict) -> list[dict]:
-    """The rows of guest() in a kernel that has that CPU of the host."""
+    """The rows of run_load() in a kernel that has that CPU of the host."""
     os.sched_setaffinity(0, {cpu})  # of this thread, and of what it starts
-    rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "measure.bench", spec,
-                          hop=hop, virtual=True, mem="4G",  # 1024 cakes need 1.5
+    rows, _ = boot_script(kernel.KERNELS[which].out, f"bench-{which}", "measure.bench:run_load",
+                          spec, hop=hop, virtual=True, mem="4G",  # 1024 cakes need 1.5
                           allowed=kernel.known_splats(which))
     return rows
 

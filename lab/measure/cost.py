@@ -22,7 +22,6 @@ import bisect
 import collections
 import hashlib
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -33,6 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from guest import qemu
+from guest.qemu import initramfs
 from load import trees
 from load.bed import EF
 from load.traffic import FRAME
@@ -281,20 +282,6 @@ def commands(case: Case, kernel: Kernel) -> list[str]:
     return [*lines, f"meter rate={case.rate / 8:.0f}", f"run ns={seconds * 1e9 + 2e6:.0f}"]
 
 
-def cpio(files: dict[str, tuple[int, bytes]]) -> bytes:
-    """An initramfs of {path: (mode, bytes)}, with the folders that it takes."""
-    folders = {str(parent) for path in files for parent in Path(path).parents} - {"."}
-    entries = [(path, 0o40755, b"") for path in sorted({*folders, "proc", "sys", "dev"})]
-    entries += [(path, mode, data) for path, (mode, data) in files.items()]
-    archive = b""
-    for number, (path, mode, data) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
-        name = path.encode() + b"\0"
-        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
-        for part in (b"070701" + b"".join(b"%08X" % field for field in fields) + name, data):
-            archive += part + b"\0" * (-len(part) % 4)
-    return archive
-
-
 def programs() -> dict[str, tuple[int, bytes]]:
     """What every guest has: {path: (mode, bytes)}."""
     listed = subprocess.run(["ldd", TC], capture_output=True, text=True, check=True).stdout
@@ -303,16 +290,16 @@ def programs() -> dict[str, tuple[int, bytes]]:
     return {path: (0o100755, file.read_bytes()) for path, file in files.items()}
 
 
-def initramfs(case: Case, kernel: Kernel) -> bytes:
+def files_of(case: Case, kernel: Kernel) -> bytes:
     """That of a case."""
     texts = {"tc.batch": qdiscs(case, kernel), "hop.txt": commands(case, kernel)}
-    return cpio({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
+    return initramfs({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
                                   for path, lines in texts.items()}})
 
 
 # -------------------------------------------------------------------- counting
 
-def qemu(kernel: Kernel, case: Case, job: Path) -> list:
+def words_of(kernel: Kernel, case: Case, job: Path) -> list[str]:
     """The command that runs a case in a kernel. job: folder of its files.
 
     Without instructions that repeat themselves. Those that give random numbers give the
@@ -326,13 +313,11 @@ def qemu(kernel: Kernel, case: Case, job: Path) -> list:
     words = ["console=ttyS0", "quiet", "norandmaps", "panic=-1", "reboot=t", "tsc=reliable",
              f"tsc_early_khz={SCALE * 1000000}", f"cost_clock={SCALE}",
              f"hop.queues={case.queues}"]
-    return ["qemu-system-x86_64", "-accel", "tcg,thread=single",
-            "-icount", "shift=0,sleep=off", "-cpu", "max,-erms,-fsrm",
-            "-m", "4G" if case.queues > 256 else "1G",
-            "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
-            "-serial", "stdio", "-seed", "1", "-rtc", "base=2026-01-01,clock=vm",
-            "-kernel", kernel.image, "-initrd", job / "initramfs", "-append", " ".join(words),
-            "-plugin", ",".join([str(library("count")), *(f"{k}={v}" for k, v in count.items())])]
+    return qemu.command(
+        kernel.image, words, "-icount", "shift=0,sleep=off", "-seed", "1",
+        "-rtc", "base=2026-01-01,clock=vm", "-initrd", job / "initramfs",
+        "-plugin", ",".join([str(library("count")), *(f"{k}={v}" for k, v in count.items())]),
+        mem="4G" if case.queues > 256 else "1G", accel="tcg,thread=single", cpu="max,-erms,-fsrm")
 
 
 def boot(kernel: Kernel, name: str) -> Path:
@@ -340,17 +325,14 @@ def boot(kernel: Kernel, name: str) -> Path:
     case, job = CASES[name], OUT / f"{kernel.name}-{name}"
     shutil.rmtree(job, ignore_errors=True)
     job.mkdir(parents=True)
-    (job / "initramfs").write_bytes(initramfs(case, kernel))
+    (job / "initramfs").write_bytes(files_of(case, kernel))
     log = job / "console.log"
-    with open(log, "wb") as console:
-        try:
-            subprocess.run(list(map(str, qemu(kernel, case, job))), stdin=subprocess.DEVNULL,
-                           stdout=console, stderr=subprocess.STDOUT, timeout=TIMEOUT,
-                           check=False, env={**os.environ, "LD_PRELOAD": str(library("turns"))})
-        except subprocess.TimeoutExpired:
-            raise Die(f"{kernel.name} {name}: no end after {TIMEOUT} s: see {log}") from None
+    text, ended = qemu.watch(words_of(kernel, case, job), log, TIMEOUT,
+                             {"LD_PRELOAD": str(library("turns"))})
+    if not ended:
+        raise Die(f"{kernel.name} {name}: no end after {TIMEOUT} s: see {log}")
     (job / "initramfs").unlink()
-    wrong = complaint(case, log.read_text(errors="replace"))
+    wrong = complaint(case, text)
     if wrong or not (job / "count").exists():
         raise Die(f"{kernel.name} {name}: {wrong or 'nothing was counted'}: see {log}")
     return job
@@ -393,7 +375,7 @@ def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
 def state(kernel: Kernel, name: str) -> str:
     """What a count depends on, as one hash."""
     case = CASES[name]
-    parts = [qdiscs(case, kernel), commands(case, kernel), list(map(str, qemu(kernel, case, OUT))),
+    parts = [qdiscs(case, kernel), commands(case, kernel), words_of(kernel, case, OUT),
              version("qemu-system-x86_64"), sha256(kernel.image), sha256(TC),
              *(sha256(HERE / file) for file in ("count.c", "turns.c", "init.sh"))]
     return hashlib.sha256(repr(parts).encode()).hexdigest()

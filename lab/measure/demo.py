@@ -32,7 +32,7 @@ RATE = 1e9  # bit/s
 BOUND = 0.05  # %
 
 
-def guest(contenders: Sequence[str]) -> Iterator[dict]:
+def run_quick(contenders: Sequence[str]) -> Iterator[dict]:
     """Two saturated queues below each contender, yield its figures. Runs in the guest."""
     for contender in contenders:
         bed = Bed(contender)
@@ -45,8 +45,8 @@ def quick() -> None:
     """Print a table of the patched kernel, and judge it."""
     print(f"Two saturated queues, {RATE / 1e9:g} Gbit, virtual time on real kernel code.\n"
           f"{'qdisc':<18}{'sent, Mbit':>12}{'off by':>10}")
-    rows, _ = boot_script("um", "demo", "measure.demo", QUICK, hop=kernel.module("patched"),
-                          virtual=True, timeout=400)
+    rows, _ = boot_script("um", "demo", "measure.demo:run_quick", QUICK,
+                          hop=kernel.module("patched"), virtual=True, timeout=400)
     for row in rows:
         print(f"{row['contender']:<18}{RATE / 1e6 * (1 + row['deviation'] / 100):>12.1f}"
               f"{row['deviation']:>+9.3f}%")

@@ -184,7 +184,7 @@ MEASURES = {f.__name__: f for f in (overload, timeline, sweep, receive_queues, s
                                     hashed, placement, classes)}
 
 
-def guest(points: list[dict]) -> Iterator[dict]:
+def run_points(points: list[dict]) -> Iterator[dict]:
     """Measure points that have the kernel and the contender in common."""
     bed = Bed(points[0]["contender"])
     for one in points:
@@ -296,9 +296,9 @@ def measure(points: list[dict], on_row: Callable | None = None) -> list[dict]:
             tcp.run(folder, name, [tcp_case(one) for one in mine],
                     lambda row: keep(next(rest), tcp_figures(row)), **options)
         else:
-            boot_script(folder, name, "measure.figures", mine, hop=modules[which], virtual=True,
-                        timeout=1200, mem="3G", on_row=lambda row: keep(next(rest), row),
-                        **options)
+            boot_script(folder, name, "measure.figures:run_points", mine, hop=modules[which],
+                        virtual=True, timeout=1200, mem="3G",
+                        on_row=lambda row: keep(next(rest), row), **options)
 
     with ThreadPoolExecutor(2) as pool:
         started = [pool.submit(work, number, which, what, indexes)

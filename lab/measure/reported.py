@@ -193,7 +193,7 @@ def measure(case: dict, qdisc: str) -> dict:
     return row
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_reports(spec: dict) -> Iterator[dict]:
     """Measure cases below a qdisc, yield their rows. spec: cases ({name: Case}), qdisc."""
     for name, case in spec["cases"].items():
         yield {"case": name, **measure(case, spec["qdisc"])}
@@ -248,7 +248,7 @@ def main(argv: Sequence[str]) -> None:
     def work(column: str) -> dict[str, Any]:
         which, qdisc = CONTENDERS[column]
         rows, _ = boot_script(
-            kernel.KERNELS[which].out, f"reported-{column}", "measure.reported",
+            kernel.KERNELS[which].out, f"reported-{column}", "measure.reported:run_reports",
             {"qdisc": qdisc, "cases": {name: asdict(CASES[name]) for name in names}},
             virtual=True, timeout=3600, mem="2G", allowed=kernel.known_splats(which))
         return {row.pop("case"): row for row in rows}

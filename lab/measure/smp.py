@@ -172,7 +172,7 @@ def speed(case: str, contender: str) -> dict:
     return row
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_case(spec: dict) -> Iterator[dict]:
     """Measure one case, yield its row. Runs in the guest."""
     if spec["kind"] == "bound":
         yield {"case": spec["case"], **hold(spec["case"], spec["contender"])}
@@ -183,8 +183,8 @@ def guest(spec: dict) -> Iterator[dict]:
 def once(which: str, hop: Path, kind: str, case: str, contender: str) -> dict | None:
     """One case in a boot of its own; its row, or None if a CPU stood still."""
     spec = {"kind": kind, "case": case, "contender": contender}
-    rows, boot = run_script(kernel.KERNELS[which].out, f"smp-{which}", "measure.smp", spec, hop=hop,
-                           cpus=2, timeout=60)
+    rows, boot = run_script(kernel.KERNELS[which].out, f"smp-{which}", "measure.smp:run_case", spec,
+                           hop=hop, cpus=2, timeout=60)
     if "detected stall" in boot.console or "lab: no end after" in boot.console:
         return None
     boot.judge(kernel.known_splats(which))

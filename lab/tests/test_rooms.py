@@ -37,8 +37,8 @@ class Rooms(unittest.TestCase):
                     found[name] |= ({f"{node.module}.{alias.name}" for alias in node.names}
                                     if node.module in ROOMS else {node.module})
                 elif isinstance(node, ast.Constant) and re.fullmatch(
-                        rf"({'|'.join(ROOMS)})\.[a-z_]+", str(node.value)):
-                    found[name].add(node.value)
+                        rf"({'|'.join(ROOMS)})\.[a-z_]+(:\w+)?", str(node.value)):
+                    found[name].add(node.value.partition(":")[0])
         return {name: {use for use in uses if use in found} for name, uses in found.items()}
 
     def test_downward(self):
