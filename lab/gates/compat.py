@@ -20,10 +20,22 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import BUILD, IPROUTE2, JOBS, RESULTS, Die, command_line, keep_result, run, say
+from tree.common import (
+    BUILD,
+    IPROUTE2,
+    JOBS,
+    RESULTS,
+    ROOT,
+    Die,
+    command_line,
+    keep_result,
+    run,
+    say,
+)
 from tree.kernel import STOCK_SPLAT, build
 
 RECORD = RESULTS / "compat-base.json"
@@ -40,191 +52,16 @@ RANDOM = re.compile(r'(?<=class cake )[0-9a-f]*:[0-9a-f]+'
                     r'|(?<=drop_next )\S+|(?<="drop_next": )-?[0-9]+'
                     r'|(?<=blue_timer )\S+|(?<="blue_timer": )-?[0-9]+')
 
-MQ2 = "num_tc 2 map 0 0 0 0 1 1 1 1 queues 2@0 2@2 hw 0"
-TBF = "tbf rate 10mbit burst 16kb"
-PEAK = "tbf rate 1mbit burst 5kb peakrate 2mbit minburst 1540"
+TABLE = ROOT / "lab/gates/compat.txt"
 
-# (what, TX queues of the device, commands). A command is what follows `tc`, with
-# $D for `dev d0`; or another program after a !; or `send N SIZE`: N packets of SIZE
-# bytes, all of one flow, for each TX queue but the last, and a second for them to go.
-TABLE = (
-    ("cake at the root", 2, """
-        qdisc add $D root cake
-        qdisc change $D root cake bandwidth 100mbit
-        send 20 1000
-        qdisc change $D root cake diffserv4 dual-srchost nat wash
-        qdisc change $D root cake besteffort flows nonat nowash ack-filter no-split-gso
-        qdisc change $D root cake diffserv8 dual-dsthost ack-filter-aggressive split-gso
-        qdisc change $D root cake precedence hosts no-ack-filter memlimit 4mb
-        qdisc change $D root cake diffserv3 flowblind fwmark 0xff
-        qdisc change $D root cake overhead 38 mpu 84 atm
-        qdisc change $D root cake pppoe-ptm ether-vlan
-        qdisc change $D root cake conservative srchost
-        qdisc change $D root cake raw dsthost ingress
-        qdisc change $D root cake autorate-ingress triple-isolate
-        qdisc change $D root cake bandwidth 20gbit egress rtt 20ms
-        send 20 1000
-        qdisc change $D root cake lan
-        qdisc change $D root cake unlimited internet
-        qdisc add $D root cake
-        qdisc add $D root handle 5: cake bandwidth 1gbit
-        qdisc replace $D root handle 5: cake bandwidth 1gbit besteffort ethernet
-        qdisc replace $D root handle 6: cake bandwidth 1gbit docsis
-        qdisc change $D root cake bandwidth nonsense
-        qdisc change $D root cake overhead 300
-        qdisc change $D root fq_codel
-        qdisc delete $D root handle 7:
-        qdisc delete $D root
-        qdisc delete $D root
-        qdisc add $D root stab overhead 24 linklayer ethernet cake bandwidth 10mbit
-        send 20 1000
-        qdisc add $D parent 8005:1 fq_codel"""),
-    ("cake below mq", 3, """
-        qdisc add $D root handle 1: mq
-        qdisc add $D parent 1:1 cake bandwidth 100mbit
-        qdisc add $D parent 1:2 handle 20: cake bandwidth 50mbit besteffort
-        qdisc add $D parent 1:3 cake unlimited
-        send 30 1000
-        qdisc change $D parent 1:1 cake bandwidth 10mbit diffserv4
-        send 30 1000
-        qdisc change $D parent 1:1 cake autorate-ingress
-        qdisc replace $D parent 1:2 handle 21: fq_codel
-        qdisc replace $D parent 1:2 cake diffserv8 bandwidth 1gbit
-        qdisc replace $D parent 1:2 cake diffserv3
-        qdisc add $D parent 1:4 cake
-        qdisc add $D parent 1:1 cake
-        !ip link set d0 down
-        !ip link set d0 up
-        qdisc delete $D parent 1:1
-        qdisc delete $D parent 1:1
-        qdisc replace $D root handle 1: mq
-        qdisc replace $D root handle 2: mq
-        qdisc replace $D parent 2:1 cake bandwidth 1gbit
-        qdisc replace $D root cake bandwidth 1gbit
-        qdisc delete $D root"""),
-    ("cake below mqprio", 4, f"""
-        qdisc add $D root handle 1: mqprio {MQ2}
-        qdisc add $D parent 1:1 cake bandwidth 100mbit
-        qdisc add $D parent 1:3 handle 30: cake bandwidth 10mbit besteffort
-        qdisc add $D parent 1:4 {TBF} latency 50ms
-        send 30 1000
-        qdisc change $D parent 1:1 cake bandwidth 1gbit rtt 10ms
-        qdisc replace $D parent 1:2 fq_codel
-        qdisc add $D parent 1:5 cake
-        qdisc add $D parent 1:ffe0 cake
-        qdisc change $D root mqprio {MQ2}
-        qdisc delete $D parent 1:3
-        !ip link set d0 down
-        !ip link set d0 up
-        qdisc delete $D root
-        qdisc add $D root handle 1: mqprio num_tc 2 queues 3@0 2@2 hw 0"""),
-    ("cake_mq", 3, """
-        qdisc add $D root handle 1: cake_mq bandwidth 1gbit
-        qdisc change $D root cake_mq bandwidth 500mbit diffserv4 rtt 50ms
-        qdisc change $D root cake_mq besteffort nat overhead 20 mpu 64
-        qdisc change $D root cake_mq autorate-ingress
-        qdisc change $D parent 1:1 cake bandwidth 1mbit
-        qdisc replace $D parent 1:1 fq_codel
-        qdisc add $D parent 1:2 cake
-        qdisc delete $D parent 1:1
-        qdisc change $D root cake_mq unlimited
-        send 20 1000
-        qdisc replace $D root handle 1: cake_mq bandwidth 2gbit diffserv3
-        qdisc replace $D root handle 2: cake_mq bandwidth 2gbit
-        !ip link set d0 down
-        !ip link set d0 up
-        qdisc replace $D root handle 3: mq
-        qdisc add $D parent 3:1 cake_mq bandwidth 1gbit
-        qdisc add $D parent 3:2 cake bandwidth 1gbit
-        qdisc replace $D root handle 4: cake_mq
-        qdisc delete $D root"""),
-    ("cake_mq and mq on one queue", 1, """
-        qdisc add $D root cake_mq bandwidth 1gbit
-        qdisc add $D root mq
-        qdisc add $D root mqprio num_tc 1 queues 1@0 hw 0"""),
-    ("tbf at the root", 2, f"""
-        qdisc add $D root tbf rate 1mbit burst 5kb latency 70ms
-        send 30 1000
-        qdisc change $D root {PEAK} latency 70ms
-        send 30 1000
-        qdisc replace $D root handle 10: tbf rate 10gbit burst 128kb limit 1mb
-        qdisc change $D root tbf rate 40gbit burst 1mb limit 1mb peakrate 80gbit mtu 9000
-        qdisc change $D root {TBF} limit 10kb mpu 64 overhead 24
-        send 30 200
-        qdisc change $D root {TBF}/16 limit 10kb linklayer atm
-        qdisc change $D root {TBF} limit 3000
-        send 30 1000
-        qdisc add $D parent 10:1 handle 100: fq_codel
-        qdisc change $D root {TBF} latency 20ms
-        qdisc replace $D parent 10:1 cake bandwidth 5mbit
-        send 30 1000
-        qdisc delete $D parent 10:1
-        qdisc add $D root tbf rate 1mbit
-        qdisc change $D root tbf rate 1mbit burst 100 latency 10ms
-        qdisc change $D root tbf rate 2mbit burst 5kb latency 70ms peakrate 1mbit mtu 1540
-        qdisc change $D root tbf rate 2mbit burst 5kb latency 70ms peakrate 3mbit
-        qdisc change $D root tbf rate 2mbit burst 5kb latency 70ms nonsense
-        qdisc delete $D root"""),
-    ("tbf below mq", 3, f"""
-        qdisc add $D root handle 1: mq
-        qdisc add $D parent 1:1 {TBF} latency 50ms
-        qdisc add $D parent 1:2 handle 20: {PEAK} limit 9000
-        qdisc add $D parent 1:3 cake bandwidth 1gbit
-        send 30 1000
-        qdisc change $D parent 1:1 tbf rate 5mbit burst 5kb latency 10ms
-        qdisc change $D parent 1:2 tbf rate 1mbit burst 5kb latency 20ms
-        send 30 1000
-        qdisc add $D parent 20:1 handle 200: fq_codel
-        qdisc replace $D parent 1:3 {TBF} latency 1ms
-        qdisc add $D parent 1:4 {TBF} latency 1ms
-        !ip link set d0 down
-        !ip link set d0 up
-        qdisc delete $D parent 1:2
-        qdisc replace $D root {TBF} latency 50ms
-        qdisc delete $D root"""),
-    ("tbf below mqprio", 4, f"""
-        qdisc add $D root handle 1: mqprio {MQ2}
-        qdisc add $D parent 1:1 {TBF} latency 50ms
-        qdisc add $D parent 1:2 {TBF} latency 50ms mpu 84 overhead 4
-        qdisc add $D parent 1:3 handle 30: tbf rate 1gbit burst 64kb limit 1mb
-        send 30 1000
-        qdisc change $D parent 1:3 tbf rate 20gbit burst 256kb limit 1mb
-        qdisc replace $D parent 1:2 cake bandwidth 10mbit
-        qdisc delete $D parent 1:3
-        qdisc delete $D root"""),
-    ("below classful qdiscs", 3, f"""
-        qdisc add $D root handle 1: htb default 2
-        class add $D parent 1: classid 1:1 htb rate 10mbit ceil 20mbit
-        class add $D parent 1:1 classid 1:2 htb rate 5mbit ceil 10mbit
-        class add $D parent 1:1 classid 1:3 htb rate 5mbit ceil 10mbit
-        qdisc add $D parent 1:2 handle 2: cake unlimited besteffort
-        qdisc add $D parent 1:3 handle 3: {TBF} latency 10ms
-        send 30 1000
-        class change $D parent 1:1 classid 1:2 htb rate 2mbit ceil 4mbit
-        qdisc replace $D parent 1:2 handle 4: fq_codel
-        qdisc replace $D root handle 1: prio
-        qdisc replace $D root handle 6: prio bands 3
-        qdisc add $D parent 6:1 cake bandwidth 1mbit
-        qdisc add $D parent 6:2 {TBF} latency 10ms
-        send 20 1000
-        qdisc replace $D root handle 7: mq
-        qdisc add $D parent 7:1 handle 10: htb default 1
-        class add $D parent 10: classid 10:1 htb rate 5mbit
-        qdisc add $D parent 10:1 cake bandwidth 2mbit
-        qdisc add $D parent 7:2 handle 20: prio
-        qdisc add $D parent 20:1 {TBF} latency 10ms
-        send 20 1000
-        qdisc delete $D parent 7:1"""),
-    ("cake as the default", 2, f"""
-        !sysctl net.core.default_qdisc=cake
-        qdisc add $D root handle 1: mq
-        qdisc change $D parent 1:1 cake bandwidth 1gbit
-        qdisc replace $D root handle 2: mqprio num_tc 1 map {'0 ' * 16}queues 2@0 hw 0
-        qdisc replace $D parent 2:1 fq_codel
-        qdisc delete $D parent 2:1
-        qdisc delete $D root
-        !sysctl net.core.default_qdisc=pfifo_fast"""),
-)
+
+def table(path: Path = TABLE) -> list[tuple[str, int, list[str]]]:
+    """(what, TX queues of the device, commands) of each part of the table."""
+    text = re.sub(r"(?m)^#.*\n", "", path.read_text())
+    for word, meaning in re.findall(r"(?m)^(\$\w+) = (.*)$", text):
+        text = text.replace(word, meaning)
+    return [(what, int(queues), [line.strip() for line in lines.splitlines()])
+            for queues, what, lines in re.findall(r"(?m)^(\d+) (.+)\n((?:\t.*\n)+)", text)]
 
 
 # ------------------------------------------------------------ in the guest
@@ -297,13 +134,13 @@ def run_table(spec: dict) -> Iterator[tuple[str, str]]:
     tc = spec["tc"]
     call("sysctl", "net.core.default_qdisc=pfifo_fast")
     time.sleep(0.05)  # let timers become of high resolution
-    for section, queues, commands in TABLE:
+    for section, queues, commands in table():
         subprocess.run(["ip", "link", "add", "d0", "numtxqueues", str(queues),
                         "type", "dummy"], check=True)
         subprocess.run(["ip", "link", "set", "d0", "up"], check=True)
         with subprocess.Popen([tc, "monitor"], stdout=subprocess.PIPE, text=True) as monitor:
             time.sleep(0.01)
-            for number, command in enumerate(commands.strip().splitlines(), 1):
+            for number, command in enumerate(commands, 1):
                 word, *rest = command.replace("$D", "dev d0").split()
                 said = ""
                 if word == "send":
@@ -312,7 +149,7 @@ def run_table(spec: dict) -> Iterator[tuple[str, str]]:
                     said = call(word[1:], *rest)
                 else:
                     said = call(tc, word, *rest)
-                yield f"{section}, {number}: {command.strip()}", said + views(tc)
+                yield f"{section}, {number}: {command}", said + views(tc)
             time.sleep(0.01)
             monitor.terminate()
             yield f"{section}: tc monitor", monitor.stdout.read()
@@ -403,7 +240,7 @@ def main(argv: Sequence[str]) -> None:
     say("old commands on the patched kernel (about 30 s)")
     got = measure("um", "compat")
     if list(got) != list(base):
-        raise Die("the table of lab/gates/compat.py is not the one that results/compat-base.json "
+        raise Die("the table of lab/gates/compat.txt is not the one that results/compat-base.json "
                   "was measured with: run 'make compat BASE=1'")
     bad = [command for command in got if not same(base[command], got[command])]
     for command in bad[:DIFFS]:

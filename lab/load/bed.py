@@ -119,8 +119,7 @@ def loaded(hop: Hop, rate: float, loads: Sequence[dict], seconds: float = 1.0,
     """What offered() measures, on a device that is prepared."""
     for q, load in enumerate(loads):
         hop.stream(q, **load)
-    hop.meter(rate, from_s=settle)
-    got = hop.run(settle + seconds)
+    got = hop.between(rate, settle, settle + seconds)
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "queues": [q["bps"] for q in got["queues"]],
             "waits": [s["delay"]["mean"] for s in got["streams"]]}

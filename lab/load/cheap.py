@@ -12,8 +12,7 @@ from load.traffic import FRAME, active_queues
 def busy(bed: Bed, count: int = 5) -> dict:
     """So many of eight queues saturated: how many the statistics call active."""
     hop = bed.prepare(1e9, 8)
-    for q in range(count):
-        hop.stream(q)
+    hop.streams(range(count))
     seen = []
 
     def look():
@@ -28,8 +27,7 @@ def fill(bed: Bed, load: float, queues: int = 40, size: int = 200, options: str 
     """Poisson arrivals at a part of the rate: what is below the rate must pass."""
     rate = 10e9
     hop = bed.prepare(rate, queues, options)
-    for q in range(queues):
-        hop.stream(q, mode="poisson", rate=load * rate / queues, size=size)
+    hop.streams(range(queues), mode="poisson", rate=load * rate / queues, size=size)
     hop.meter(rate, from_s=0.1)
     before = shared_writes()
     got = hop.run(0.4)

@@ -30,10 +30,8 @@ def flows(bed: Bed, rate: float, queues: int, where: Sequence[int], mode: str = 
     queues, best effort is beside them."""
     hop = bed.prepare(rate, queues, f"{mode} flows")
     labelled(hop, [(*stream[:4], tos) for stream in own_hosts(where)])
-    for q in range(beside):
-        hop.stream(q)
-    hop.meter(rate, from_s=0.3)
-    got = hop.run(0.3 + seconds)
+    hop.streams(range(beside))
+    got = hop.between(rate, 0.3, 0.3 + seconds)
     return {**equal([s["bps"] for s in got["streams"][:len(where)]]),
             "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
 
@@ -79,8 +77,7 @@ def parts(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict
     for contender in (None, "cake"):
         hop = bed.prepare(rate, 8, options, contender)
         labelled(hop, streams)
-        hop.meter(rate, from_s=settle)
-        got = hop.run(settle + seconds)
+        got = hop.between(rate, settle, settle + seconds)
         sent = {}
         for (label, *_), stream in zip(streams, got["streams"]):
             sent[label] = sent.get(label, 0) + 100 * stream["bps"] / rate
@@ -134,8 +131,7 @@ def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> d
         for seed in seeds:
             hop = bed.prepare(rate, 8, f"besteffort dual-srchost {DEPTH}", contender)
             labelled(hop, elsewhere(one_and_many("dual-srchost", 1000), seed))
-            hop.meter(rate, from_s=0.5)
-            got = hop.run(1)
+            got = hop.between(rate, 0.5, 1)
             gets.append(100 * got["streams"][-1]["bytes"] / got["bytes"])
         figures[key] = min(gets)
     return figures
@@ -148,8 +144,7 @@ def crowded(bed: Bed, rate: float = 1e9, light: int = 10) -> dict:
     labelled(hop, own_hosts(range(8)))
     for number in range(light):
         hop.stream(0, src=50 + number, dst=150 + number, **paced(5e6, size=200))
-    hop.meter(rate, from_s=0.3)
-    got = hop.run(0.8)["streams"]
+    got = hop.between(rate, 0.3, 0.8)["streams"]
     return {**equal([s["bps"] for s in got[:8]]),
             "light_p99": max(s["delay"]["p99"] for s in got[8:])}
 
@@ -192,8 +187,8 @@ def moved(bed: Bed, rate: float = 1e9, begin: float = 0.3, seconds: float = 0.1)
     hop.stream(0, stop=begin, **flow)
     hop.stream(1, start=begin, **flow)
     labelled(hop, own_hosts(range(8))[1:])
-    hop.meter(rate, from_s=begin)
-    got = [100 * (s["bps"] * 8 / rate - 1) for s in hop.run(begin + seconds)["streams"]]
+    streams = hop.between(rate, begin, begin + seconds)["streams"]
+    got = [100 * (s["bps"] * 8 / rate - 1) for s in streams]
     return {"others": max(got[2:], key=abs), "moved": got[0] + got[1] + 100}
 
 
@@ -254,8 +249,7 @@ def one_by_one(bed: Bed, ends: bool, rate: float = 10e6) -> dict:
             hop.stream(7, size=1400, depth=4, start=0.3, stop=1.5)
             hop.stream(7, src=77, start=1.5, **paced(8e3, size=100))
         hop.stream(7, src=99, start=1.5, **paced(0.4e6 if ends else 1e6, size=1400))
-        hop.meter(rate, from_s=2)
-        *_, other, flow = hop.run(2 + seconds)["streams"]
+        *_, other, flow = hop.between(rate, 2, 2 + seconds)["streams"]
         figures[f"{key}mbit"] = flow["bps"] / 1e6
         if ends:
             figures[f"{key}wait"] = other["delay"]["max"]
@@ -272,8 +266,7 @@ def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
         hop = bed.prepare(rate, queues, "besteffort flows", contender)
         labelled(hop, own_hosts([*range(queues)] * each))
         hop.stream(3, src=900, dst=901, **paced(200 * 8 / gap, size=200))
-        hop.meter(rate, from_s=settle)
-        figures[key] = hop.run(settle + seconds)["streams"][-1]["delay"]["p99"]
+        figures[key] = hop.between(rate, settle, settle + seconds)["streams"][-1]["delay"]["p99"]
     return {**figures, "of_root": figures["p99"] / figures["root_p99"]}
 
 

@@ -8,7 +8,8 @@ rates are in bit/s, times in seconds and sizes in bytes, on both ways.
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from load.traffic import FRAME, command
 
@@ -91,6 +92,16 @@ class Hop:
         self._command("stream", words)
         self._streams += 1
         return self._streams - 1
+
+    def streams(self, queues: Iterable[int], **load: Any) -> None:
+        """Add the same stream to several queues; load: as for stream()."""
+        for queue in queues:
+            self.stream(queue, **load)
+
+    def between(self, rate_bps: float, begin: float, end: float, **more: Any) -> dict:
+        """What run() gives for so many s of a run that are metered; more: as for meter()."""
+        self.meter(rate_bps, begin, **more)
+        return self.run(end)
 
     def meter(self, rate_bps: float, from_s: float = 0, bins_us: float = 0,
               stream: int | None = None, overhead: int = 0) -> None:

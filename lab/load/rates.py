@@ -26,8 +26,7 @@ def saturated(bed: Bed, rate: float, queues: int = 40, seconds: float = 1.0, set
               size: int = FRAME, options: str = "", depth: int = 64, unused: int = 0) -> dict:
     """Every queue that is in use always has packets."""
     hop = bed.prepare(rate, queues, options, unused=unused)
-    for q in range(queues):
-        hop.stream(q, size=size, depth=24 if queues > 100 else depth)
+    hop.streams(range(queues), size=size, depth=24 if queues > 100 else depth)
     hop.meter(rate, from_s=settle)
     before = shared_writes()
     got = hop.run(settle + seconds)
@@ -53,15 +52,13 @@ def thirds(bed: Bed, rate: float = 10e9) -> dict:
 def switch(bed: Bed, rate: float, start: int = 4, end: int = 40, stagger: float = 0.0) -> dict:
     """start saturated queues become end at t = 1 s; what the next hop has to queue."""
     hop = bed.prepare(rate, max(start, end))
-    for q in range(min(start, end)):
-        hop.stream(q)
+    hop.streams(range(min(start, end)))
     for q in range(min(start, end), max(start, end)):
         if end > start:
             hop.stream(q, start=0.5 + stagger * (q - start) / (end - start))
         else:
             hop.stream(q, stop=0.5)
-    hop.meter(rate, from_s=0.45)
-    return {"excess": hop.run(0.7)["excess"]["bytes"]}
+    return {"excess": hop.between(rate, 0.45, 0.7)["excess"]["bytes"]}
 
 
 def frames(bed: Bed) -> dict:
@@ -69,8 +66,7 @@ def frames(bed: Bed) -> dict:
     hop = bed.prepare(10e9, 6)
     for q in range(6):
         hop.stream(q, size=(300, 1514, 9000)[q % 3])
-    hop.meter(10e9, from_s=0.2)
-    got = hop.run(1.2)
+    got = hop.between(10e9, 0.2, 1.2)
     return {"jain": jain([q["bytes"] for q in got["queues"]]),
             "deviation": deviation(got, 10e9)}
 
@@ -88,13 +84,11 @@ def flood(bed: Bed, flows: int) -> dict:
     """So many new one-packet flows a second over 32 queues that are saturated."""
     rate, queues = 1e9, 32
     hop = bed.prepare(rate, queues)
-    for q in range(queues):
-        hop.stream(q)
+    hop.streams(range(queues))
     for q in range(queues):
         hop.stream(q, mode="poisson", rate=flows / queues * 64 * 8, size=64,
                    flows="flood")
-    hop.meter(rate, from_s=0.3)
-    got = hop.run(1.3)
+    got = hop.between(rate, 0.3, 1.3)
     bulk = [s["bps"] for s in got["streams"][:queues]]
     small = got["streams"][queues:]
     fair = (rate - sum(s["bps"] for s in small)) / queues
@@ -128,8 +122,7 @@ def modes(bed: Bed) -> dict:
         tc(f"qdisc change dev {NAME} parent 1:{q + 1} cake {mode}")
         for tos in (0, EF):
             hop.stream(q, tos=tos)
-    hop.meter(1e9, from_s=0.5)
-    got = hop.run(1.5)
+    got = hop.between(1e9, 0.5, 1.5)
     return {"deviation": deviation(got, 1e9), "excess": got["excess"]["bytes"]}
 
 

@@ -14,8 +14,7 @@ def tins(bed: Bed, queues: int, mode: str = "diffserv4") -> dict:
     for q in range(queues):
         hop.stream(q)
         hop.stream(q, tos=EF)
-    hop.meter(rate, from_s=0.5)
-    got = hop.run(2.5)
+    got = hop.between(rate, 0.5, 2.5)
     best = sum(s["bytes"] for s in got["streams"] if s["tos"] == 0)
     part = 100 * best / got["bytes"]
     return {"best_effort": part, "off": part - 75, "deviation": deviation(got, rate)}
@@ -30,8 +29,7 @@ def left_alone(bed: Bed, rate: float = 100e6) -> dict:
     hop.stream(0)
     hop.stream(0, tos=TOS["AF41"])
     hop.stream(1, stop=begin)
-    hop.meter(rate, from_s=1.05 * begin)
-    got = hop.run(1.25 * begin)
+    got = hop.between(rate, 1.05 * begin, 1.25 * begin)
     return {"best_effort": 100 * got["streams"][0]["bytes"] / got["bytes"]}
 
 
@@ -44,12 +42,9 @@ def spread(bed: Bed, count: int, rate: float = 2350e6, apart: bool = False, size
     """
     hop = bed.prepare(rate, 4, f"diffserv4 {options}")
     bulk = range(count if apart else 0, 4)
-    for q in bulk:
-        hop.stream(q)
-    for q in range(count):
-        hop.stream(q, tos=EF, size=size, gso=1448 if size > FRAME else 0)
-    hop.meter(rate, from_s=0.5)
-    got = hop.run(1.5)
+    hop.streams(bulk)
+    hop.streams(range(count), tos=EF, size=size, gso=1448 if size > FRAME else 0)
+    got = hop.between(rate, 0.5, 1.5)
     ef = 100 * sum(s["bytes"] for s in got["streams"][len(bulk):]) / got["bytes"]
     return {"ef": ef, "ef_off": ef - 25, "deviation": deviation(got, rate),
             "excess": got["excess"]["bytes"]}
@@ -63,10 +58,8 @@ def beside(bed: Bed, rate: float = 2350e6) -> dict:
         hop = bed.prepare(rate, 4, "diffserv4", contender)
         hop.stream(0, mode="paced", rate=20e6, size=300, src=9)
         hop.stream(0, tos=EF)
-        for q in range(4):
-            hop.stream(q)
-        hop.meter(rate, from_s=0.5)
-        figures[key] = 1e6 * hop.run(1.5)["streams"][0]["total"]["p99"]
+        hop.streams(range(4))
+        figures[key] = 1e6 * hop.between(rate, 0.5, 1.5)["streams"][0]["total"]["p99"]
     return {**figures, "of_root": figures["p99_us"] / figures["root_p99_us"]}
 
 
@@ -77,14 +70,11 @@ def room(bed: Bed, rate: float = 2350e6) -> dict:
     for q, mode in ((2, "diffserv8"), (3, "precedence"), (1, "diffserv4"),
                     (2, "diffserv4"), (3, "diffserv4"), (4, "diffserv4")):
         tc(f"qdisc change dev {NAME} parent 1:{q} cake {mode}")
-    for q in range(4):
-        hop.stream(q)
+    hop.streams(range(4))
     hop.stream(0, tos=EF)
-    for q in range(2):
-        hop.stream(q, tos=TOS["CS1"])
+    hop.streams(range(2), tos=TOS["CS1"])
     hop.stream(2, tos=TOS["AF41"])
-    hop.meter(rate, from_s=0.5)
-    got = hop.run(1)
+    got = hop.between(rate, 0.5, 1)
     ef, *cs1, af41 = (100 * s["bytes"] / got["bytes"] for s in got["streams"][4:])
     return {"ef": ef, "ef_off": ef - 25, "cs1_off": sum(cs1) - 6.25, "af41_off": af41 - 50}
 
@@ -96,8 +86,7 @@ def light(bed: Bed, mode: str, rate: float, pps: float) -> dict:
     hop.stream(0, tos=TOS["CS1"])
     for q in range(1, 40):
         hop.stream(q, size=200, tos=EF if q % 2 else 0, mode="poisson", rate=pps * 1600)
-    hop.meter(rate, from_s=0.1)
-    got = hop.run(0.4)
+    got = hop.between(rate, 0.1, 0.4)
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
 
@@ -108,8 +97,7 @@ def video(bed: Bed, rate: float) -> dict:
     hop = bed.prepare(rate, 2, "diffserv4")
     hop.stream(0, tos=TOS["AF41"], **burst(9, 1e-6, 9 * FRAME * 8 / (0.45 * rate)))
     hop.stream(1, tos=TOS["CS1"])
-    hop.meter(rate, from_s=0.05)
-    return {"deviation": deviation(hop.run(0.25), rate)}
+    return {"deviation": deviation(hop.between(rate, 0.05, 0.25), rate)}
 
 
 TINS = Row("diffserv4, best effort and EF saturated: off 75/25 by, %", "off", "{:.2f}")

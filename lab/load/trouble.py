@@ -22,10 +22,8 @@ def gso(bed: Bed, options: str, size: int = 64000) -> dict:
     """Four queues of TCP packets that are to be segmented."""
     rate = 5e9
     hop = bed.prepare(rate, 4, options)
-    for q in range(4):
-        hop.stream(q, size=size, gso=1448)
-    hop.meter(rate, from_s=0.3)
-    got = hop.run(1.3)
+    hop.streams(range(4), size=size, gso=1448)
+    got = hop.between(rate, 0.3, 1.3)
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "jain": jain([q["bytes"] for q in got["queues"]])}
 
@@ -51,8 +49,7 @@ def disturbed(bed: Bed, what: str) -> dict:
                 command("ip", "link", "set", NAME, state)
                 time.sleep(pause)
 
-    for q in range(8):
-        hop.stream(q)
+    hop.streams(range(8))
     hop.meter(rate, from_s=0.2)
     other = threading.Thread(target=change if what == "rate changes" else flap)
     other.start()
@@ -69,8 +66,7 @@ def rate_up(bed: Bed, rate: float = 1e9, begin: float = 0.05) -> dict:
     """Eight saturated queues at 1 Mbit/s, whose rate becomes 1000 times as much: what is
     sent of it from a ms after that on."""
     hop = bed.prepare(rate / 1000, 8)
-    for q in range(8):
-        hop.stream(q)
+    hop.streams(range(8))
     hop.meter(rate, from_s=begin + 0.001)
 
     def change():
@@ -89,8 +85,7 @@ def ingress(bed: Bed, load: str) -> dict:
     hop = bed.prepare(1e9, 4, "besteffort ingress memlimit 1mb")
     for q, stream in enumerate(UNRESPONSIVE[load]):
         hop.stream(q, **stream)
-    hop.meter(1e9, from_s=0.5)
-    got = hop.run(2.5)
+    got = hop.between(1e9, 0.5, 2.5)
     return {"passed": got["bps"] / 1e9 * 100, "excess": got["excess"]["bytes"]}
 
 
@@ -124,8 +119,7 @@ def beside_drops(bed: Bed, rate: float = 100e6) -> dict:
     hop.stream(0, tos=EF, src=9, **paced(20e6))
     hop.stream(0, **paced(3 * rate))
     hop.stream(1)
-    hop.meter(rate, from_s=1)
-    flow = hop.run(3)["streams"][0]
+    flow = hop.between(rate, 1, 3)["streams"][0]
     return {"ef_bps": flow["bps"], "p99": flow["delay"]["p99"]}
 
 
@@ -135,10 +129,8 @@ def long_round(bed: Bed, queues: int, size: int, gap: float) -> dict:
     rate, settle = 10e6, 2
     hop = bed.prepare(rate, queues)
     hop.stream(0, src=9, start=settle, **paced(size * 8 / gap, size=size))
-    for q in range(queues):
-        hop.stream(q, depth=24)
-    hop.meter(rate, from_s=settle)
-    flow = hop.run(settle + 10)["streams"][0]
+    hop.streams(range(queues), depth=24)
+    flow = hop.between(rate, settle, settle + 10)["streams"][0]
     lost = flow["sent"] - flow["packets"] - flow["inflight"]
     return {"missing": 100 * lost / flow["sent"], "p99": flow["delay"]["p99"]}
 
@@ -152,8 +144,7 @@ def other_mtu(bed: Bed, queues: int = 32) -> dict:
     command("ip", "link", "set", NAME, "mtu", "1500")
     for q in range(queues):
         hop.stream(q, depth=24 if q else 1)
-    hop.meter(10e6, from_s=2)
-    return {"p99": hop.run(6)["streams"][0]["delay"]["p99"]}
+    return {"p99": hop.between(10e6, 2, 6)["streams"][0]["delay"]["p99"]}
 
 
 def requeued(bed: Bed, rate: float = 1e9, busy: float = 3e-3, late: float = 50e-6) -> dict:
@@ -175,8 +166,7 @@ def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
            "shared")
     hop.stream(0, stop=0.03)
     hop.stream(0, start=0.02, stop=0.03, refuse=1, **paced(1e6, size=64))
-    for q in range(1, queues):
-        hop.stream(q, **burst(64, 5e-6, (queues - 1) * 64 * FRAME * 8 / (rate / 2)))
+    hop.streams(range(1, queues), **burst(64, 5e-6, (queues - 1) * 64 * FRAME * 8 / (rate / 2)))
     hop.meter(rate, from_s=0.05)
 
     def empty():
@@ -196,8 +186,7 @@ def late(bed: Bed, rate: float = 1e9, busy: int = 1, **faults: float) -> dict:
     faults: of Hop.faults().
     """
     hop = bed.prepare(rate, 8)
-    for q in range(busy):
-        hop.stream(q, depth=1024)
+    hop.streams(range(busy), depth=1024)
     hop.meter(rate, from_s=0.2)
     hop.faults(**faults)
     got = hop.run(2.2)

@@ -68,8 +68,7 @@ def overload(bed: Bed, rate: float, queues: int = 40) -> dict:
         hop.stream(q, mode="paced", rate=1.5 * rate / queues, start=q * gap / queues)
     seconds = max(0.2, min(40000 * FRAME * 8 / rate, 50))
     settle = max(0.1, seconds / 10)
-    hop.meter(rate, from_s=settle)
-    got = hop.run(settle + seconds)
+    got = hop.between(rate, settle, settle + seconds)
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "jain": jain([q["bytes"] for q in got["queues"]])}
 
@@ -109,8 +108,7 @@ def receive_queues(bed: Bed, queues: int, rate: float = 20e9, load: float = 25e9
     for r in range(receive):
         hop.stream(r % queues, mode="paced", rate=load / receive, src=r + 1,
                    start=r * FRAME * 8 / load)
-    hop.meter(rate, from_s=0.05)
-    return {"deviation": deviation(hop.run(0.15), rate)}
+    return {"deviation": deviation(hop.between(rate, 0.05, 0.15), rate)}
 
 
 def skewed(bed: Bed, skew: float, pps: float, rate: float = 10e9, heavy: int = 4,
@@ -130,8 +128,7 @@ def hashed(bed: Bed, flows: int, seed: int, queues: int = 8, rate: float = 1e9) 
     rng = random.Random(seed)
     for flow in range(flows):
         hop.stream(rng.randrange(queues), src=flow + 1, dst=flow + 1, depth=8)
-    hop.meter(rate, from_s=0.3)
-    got = hop.run(1.3)
+    got = hop.between(rate, 0.3, 1.3)
     return {"jain": jain([s["bytes"] for s in got["streams"]]),
             "deviation": deviation(got, rate)}
 
@@ -172,8 +169,7 @@ def classes(bed: Bed, count: int, size: int, rate: float = 20e6, cores: int = 4)
         hop.stream(q, mode="paced", rate=load, size=size, dst=q // cores + 1,
                    start=(q + 1) * size * 8 / load / (queues + 1))
     seconds = max(0.1, min(2, 400000 * size * 8 / (count * rate)))
-    hop.meter(0, from_s=0.3)
-    got = hop.run(0.3 + seconds)
+    got = hop.between(0, 0.3, 0.3 + seconds)
     each = [sum(q["bps"] for q in got["queues"][c * cores:(c + 1) * cores])
             for c in range(count)]
     worst = max((100 * (bps / rate - 1) for bps in each), key=abs)

@@ -18,7 +18,7 @@ ROOMS = {  # room: rooms that it may import from, which are below it
     "tests": ("tree", "guest", "load", "gates", "measure", "report"),
 }
 LINES = 600  # of a module, at most
-FUNCTION = 65  # lines of a function
+FUNCTION = 60  # lines of a function
 
 
 class Rooms(unittest.TestCase):
