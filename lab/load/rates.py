@@ -149,6 +149,8 @@ for label, rate, seconds, settle in (
              *([WRITES("40 queues", 210)] if rate == 10e9 else []),
              args={"rate": rate, "seconds": seconds, "settle": settle},
              brief=rate in (1e9, 10e9), coverage=rate == 10e9)
+scenario("two queues", saturated,  # of make smoke
+         args={"rate": 1e9, "queues": 2, "seconds": 0.3, "settle": 0.1})
 scenario("saturated diffserv8", saturated, WRITES("40 queues, diffserv8"),
          args={"rate": 10e9, "options": "diffserv8"}, coverage=True)
 for name, label, bound, queues, unused in (

@@ -6,7 +6,7 @@ figures. What there is, and what is shown of it: lab/load/room.py, and the modul
 """
 
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -54,10 +54,10 @@ def below(contender: str, everything: bool = False) -> list[str]:
     return list(dict.fromkeys([*own, *below(USUAL)])) if everything else own
 
 
-def jobs_of(which: str, names: Container[str], everything: bool) -> list[tuple]:
+def jobs_of(which: str, names: Container[str] | None, everything: bool) -> list[tuple]:
     """The guests that run scenarios: (job, contender, names, params of the kernel).
 
-    names: which of them, by their whole names.
+    names: which of them, by their whole names, if not all.
     """
     usual = {}
     for name in below(USUAL):
@@ -66,8 +66,8 @@ def jobs_of(which: str, names: Container[str], everything: bool) -> list[tuple]:
     jobs += [("slow", USUAL, some, params) for params, some in usual.items() if params]
     jobs += [(f"also{number}", contender, below(contender, everything), ())
              for number, contender in enumerate(others.ALSO) if kernel.shares(which, contender)]
-    chosen = [(job, contender, [n for n in some if whole(contender, n) in names], params)
-              for job, contender, some, params in jobs]
+    chosen = [(job, contender, [n for n in some if names is None or whole(contender, n) in names],
+               params) for job, contender, some, params in jobs]
     return [job for job in chosen if job[2]]
 
 
@@ -76,22 +76,12 @@ def whole(contender: str, name: str) -> str:
     return name if contender == USUAL else f"{contender}: {name}"
 
 
-class Everything:
-    """Contains what has one of some patterns in its name, or all if there are none."""
-
-    def __init__(self, patterns: Sequence[str] = ()) -> None:
-        self.patterns = patterns
-
-    def __contains__(self, name: str) -> bool:
-        return not self.patterns or any(pattern in name for pattern in self.patterns)
-
-
-def measure(which: str, names: Container[str] = Everything(), on_row: Callable | None = None,
+def measure(which: str, names: Container[str] | None = None, on_row: Callable | None = None,
             everything: bool = False, slow: bool = False, lockdep: bool = False) -> dict[str, dict]:
     """{scenario: figures} of one kernel, two guests at a time.
 
-    names: of what is run. everything: other contenders run all that cake_mq does. slow: also
-    what takes minutes. lockdep: as for boot_script().
+    names: of what is run, if not all. everything: other contenders run all that cake_mq does.
+    slow: also what takes minutes. lockdep: as for boot_script().
     """
     folder, ko = built(which)
     results = {}
@@ -114,7 +104,8 @@ def measure(which: str, names: Container[str] = Everything(), on_row: Callable |
         tcp.run(folder, f"scenarios-{Path(which).name}-{job}", [CASES[n].args for n in some],
                 lambda row: keep(next(rest), row), **common)
 
-    cases = [name for name, one in CASES.items() if name in names and (slow or not one.slow)]
+    cases = [name for name, one in CASES.items()
+             if (names is None or name in names) and (slow or not one.slow)]
     work = [partial(load, *job) for job in jobs_of(which, names, everything)]
     work += [partial(flows, f"tcp{part}", cases[part::2]) for part in (0, 1) if cases[part::2]]
     with ThreadPoolExecutor(2) as pool:

@@ -7,12 +7,11 @@ below root cake, mq with unshared cakes, mq with shared cakes and cake_mq.
 """
 
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 
 from guest.boot import boot_script
 from load import scenarios
-from load.bed import Bed
-from load.rates import saturated
+from load.room import SCENARIOS
 from load.table import (
     BRIEF,
     COLUMNS,
@@ -28,33 +27,27 @@ from tree.common import Die, command_line, record_time, say
 
 QUICK = ("cake", "mq + cake", "mq + cake shared", "cake_mq")
 EXACT = ("cake", "mq + cake shared", "cake_mq")  # must keep the rate within BOUND
-RATE = 1e9  # bit/s
+RATE = SCENARIOS["two queues"].args["rate"]
 BOUND = 0.05  # %
-
-
-def run_quick(contenders: Sequence[str]) -> Iterator[dict]:
-    """Two saturated queues below each contender, yield its figures. Runs in the guest."""
-    for contender in contenders:
-        bed = Bed(contender)
-        yield {"contender": contender,
-               **saturated(bed, RATE, queues=2, seconds=0.3, settle=0.1)}
-        bed.close()
 
 
 def quick() -> None:
     """Print a table of the patched kernel, and judge it."""
     print(f"Two saturated queues, {RATE / 1e9:g} Gbit, virtual time on real kernel code.\n"
           f"{'qdisc':<18}{'sent, Mbit':>12}{'off by':>10}")
-    rows, _ = boot_script("um", "demo", "measure.demo:run_quick", QUICK,
-                          hop=kernel.module("patched"), virtual=True, timeout=400)
-    for row in rows:
-        print(f"{row['contender']:<18}{RATE / 1e6 * (1 + row['deviation'] / 100):>12.1f}"
+    off = {}
+    for contender in QUICK:
+        (row,), _ = boot_script(
+            "um", "demo", "load.scenarios", {"contender": contender, "scenarios": ["two queues"]},
+            hop=kernel.module("patched"), virtual=True, timeout=400)
+        off[contender] = row["deviation"]
+        print(f"{contender:<18}{RATE / 1e6 * (1 + row['deviation'] / 100):>12.1f}"
               f"{row['deviation']:>+9.3f}%")
     print("\n'mq + cake' is one limit per queue.")
-    for row in rows:
-        if row["contender"] in EXACT and abs(row["deviation"]) > BOUND:
-            raise Die(f"{row['contender']} is off by {row['deviation']:+.3f} %, more than "
-                      f"{BOUND} %; look at build/guest/demo and the last change to sch_cake")
+    for contender in EXACT:
+        if abs(off[contender]) > BOUND:
+            raise Die(f"{contender} is off by {off[contender]:+.3f} %, more than {BOUND} %; look "
+                      "at build/guest/demo and the last change to sch_cake")
 
 
 def compare() -> dict:
@@ -91,8 +84,7 @@ def judge(results: dict, only: Container[str] | None) -> None:
         if sys.stdout.isatty():
             print(f"\r{len(done)} loads", end="", flush=True)
 
-    figures = scenarios.measure("patched", only or scenarios.Everything(), progress,
-                                lockdep=not only)
+    figures = scenarios.measure("patched", only, progress, lockdep=not only)
     kept = {name: row for name, row in results.get("patched", {}).items()
             if only or is_slow(name)}
     results["patched"] = {**kept, **figures}

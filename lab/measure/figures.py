@@ -26,7 +26,7 @@ from load.rates import switch
 from load.tins import spread
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, keep_result, rows_of, run, say
+from tree.common import ROOT, Die, command_line, keep_result, rows_of, run, say, verdict
 
 RESULTS = ROOT / "results"
 CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
@@ -339,7 +339,7 @@ def check() -> None:
     points = [one for some in figures.values() for one in some]
     say(f"{len(points)} points of results/*.json once more (about 40 s)")
     rows = iter(measure(points))
-    passed = failed = identical = 0
+    passed, identical, failed = 0, 0, []
     for name, some in figures.items():
         stored = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
         for one in some:
@@ -350,13 +350,10 @@ def check() -> None:
             if same(new, old):
                 passed += 1
             else:
-                failed += 1
-                print(f"FAIL {name}: {json.dumps(new)[:300]}, stored "
-                      f"{json.dumps(old)[:300]}; if that is right, run make figures")
+                failed.append(f"{name}: {json.dumps(new)[:300]}, stored "
+                              f"{json.dumps(old)[:300]}; if that is right, run make figures")
     print(f"{identical} of {len(points)} are identical to nine digits")
-    print(f"{passed} passed, {failed} failed")
-    if failed:
-        raise Die(f"{failed} figures are not what results/ says")
+    verdict(passed, failed)
 
 
 def main(argv: Sequence[str]) -> None:

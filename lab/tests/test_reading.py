@@ -3,7 +3,7 @@
 
 import unittest
 
-from gates import coverage, gauntlet, kunit, tdc
+from gates import cases, coverage, gauntlet, kunit, tdc
 from guest import boot
 from tree import common, tree
 
@@ -65,6 +65,20 @@ class Reading(unittest.TestCase):
             self.assertEqual(tdc.suite_file("linux-base", name), path)
         self.assertEqual(tdc.touched_suites("linux-base"), [])
         self.assertIn("the lab", tdc.owners({"mq": {"86ac": ("ok", "")}}, {}))
+
+    def test_cases(self):
+        """A case of a table in tdc's form; its own id; one that tests nothing."""
+        made = cases.case("0a1b Do it", ["mq", "[0 1] del root", "do 2 add root cake",
+                                         "3 times cake 1:[ ]", "end up"], "x")
+        self.assertEqual(made["setup"], [cases.DEVICE, cases.SHORT["mq"],
+                                         ["$TC qdisc del dev $ETH root", 0, 1]])
+        self.assertEqual((made["cmdUnderTest"], made["expExitCode"], made["matchCount"]),
+                         ("$TC qdisc add dev $ETH root cake", "2", "3"))
+        self.assertEqual(made["teardown"], [cases.SHORT["up"]])
+        with self.assertRaises(common.Die):
+            cases.case("0a1b Do it", ["mq", "1 times x"], "x")
+        idents = [case["id"] for name in cases.names() for case in cases.suite(name)]
+        self.assertEqual(len(idents), len(set(idents)))
 
     def test_kunit(self):
         """Cases in the JSON of kunit.py, parameters included."""
