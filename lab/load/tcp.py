@@ -9,7 +9,7 @@ back has a delay of rtt_us and no limit. Segmentation is off, so that the shaper
 sees frames of 1514 bytes. lab/load/flows.c drives both ends.
 
 On the host, run() boots a kernel and measures a list of cases; echo(), lone(),
-priority() and fair() make cases. scenarios.tcp_cases() has those of the table, and
+priority() and fair() make cases. lab/load/tcp_loads.py has those of the table, and
 "lab scenarios KERNEL echo lone cs5" measures just them.
 
 Where code takes no time, what is measured is what the shaper does with time: no
