@@ -25,7 +25,6 @@ from tree import kernel
 from tree.common import ROOT, command_line, keep_result, say
 
 RESULTS = ROOT / "results" / "reported.json"
-GUIDE = ROOT / "module" / "README.md"
 CONTENDERS = {  # column: (kernel, qdisc)
     "cake": ("bench-base", "cake"),
     "cake_mq": ("bench-base", "cake_mq"),

@@ -73,6 +73,13 @@ class Results(unittest.TestCase):
         self.assertEqual(json.loads(text)["rows"][1], data["rows"][1])
         self.assertIn("0.333333333,", text)
         self.assertFalse([line for line in text.splitlines() if line.startswith(" ")])
+        with tempfile.TemporaryDirectory() as name, \
+                unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
+                unittest.mock.patch.object(common, "RESULTS", Path(name)):
+            noted = Path(name) / "versions.json"
+            noted.write_text('{"series": 3, "files": {"x.json": 2}}')
+            common.keep_result("y.json", data)
+            self.assertEqual(json.loads(noted.read_text())["files"], {"x.json": 2, "y.json": 3})
 
     def test_tables(self):
         """Tables take the place of those that begin alike, all of them; others stay."""

@@ -32,6 +32,10 @@ class Reading(unittest.TestCase):
         lucky = {**why, ("a.c", "f", "x1;"): "sometimes"}
         self.assertEqual(coverage.judge({"a.c": rows}, lucky), (2, []))
         self.assertIn("less than", coverage.judge({"a.c": rows[-5:]}, why)[1][0])
+        kept = coverage.summary({"a.c": rows})
+        self.assertEqual(kept["a.c"], {"lines": 100, "run by": {"tdc": 99},
+                                       "missed": [[99, "f", "y;"]]})
+        self.assertEqual(coverage.table(kept, why)[1].split(), ["a.c", "100", "99", "99.0", "1"])
 
     def test_races(self):
         """Who reads and writes, of KCSAN's reports in a log with times."""
