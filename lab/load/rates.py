@@ -215,9 +215,13 @@ FLOOD_BULK = Row("the same: saturated queue furthest from its share, %", "bulk_o
 FLOOD_WAIT = Row("the same: p99 wait of the new flows, us", "small_p99", "{:.0f}", 1e6)
 AFTER = Row("after such a flood on one queue, 1 s: its bulk flow resumes after, ms", "silent_s",
             "{:.0f}", 1e3)
-for thousand, excess, off in ((20, 16, 5), (60, 16, 5), (500, 24, 25)):
+MANY = {  # on the front page
+    "off": "500,000 new flows a second: a saturated queue beside them is off its share, %",
+    "wait": "the same: 99 % of first packets wait at most, us"}
+for thousand, excess, off, front in ((20, 16, 5, {}), (60, 16, 5, {}), (500, 24, 25, MANY)):
     label = f"{thousand} k/s"
-    scenario(f"flood {thousand}", flood, FLOOD(label, excess), FLOOD_BULK(label, off),
-             FLOOD_WAIT(label), args={"flows": thousand * 1000}, brief=thousand > 20,
-             coverage=thousand == 60)
+    scenario(f"flood {thousand}", flood, FLOOD(label, excess),
+             FLOOD_BULK(label, off, front=front.get("off", "")),
+             FLOOD_WAIT(label, front=front.get("wait", "")),
+             args={"flows": thousand * 1000}, brief=thousand > 20, coverage=thousand == 60)
 scenario("after flood", after_flood, AFTER("160 k/s", 250))

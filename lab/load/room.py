@@ -15,12 +15,16 @@ USUAL = "cake_mq"  # what a scenario runs below, if it does not say
 
 @dataclass
 class Cell:
-    """Where a figure goes: row, label there, bound in the unit shown (None: not judged), key."""
+    """Where a figure goes: row, label there, bound in the unit shown (None: not judged), key.
+
+    front: what it is called on the front page, among what gets worse, if it is there.
+    """
 
     row: "Row"
     label: str
     bound: float | None
     key: str
+    front: str = ""
 
 
 @dataclass
@@ -67,9 +71,10 @@ class Row:
     at_least: bool = False
     places: dict[str, tuple[str, Cell]] = field(default_factory=dict)
 
-    def __call__(self, label: str, bound: float | None = None, key: str = "") -> Cell:
+    def __call__(self, label: str, bound: float | None = None, key: str = "",
+                 front: str = "") -> Cell:
         """A cell of this row; key: if it is not that of the row."""
-        return Cell(self, label, bound, key or self.key)
+        return Cell(self, label, bound, key or self.key, front)
 
     @property
     def cells(self) -> dict[str, tuple[str, str]]:

@@ -21,13 +21,9 @@ from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
-FRONT = (  # rows of the front page: what, unit, form, which results, the two figures
-    ("500,000 new flows a second: 99 % of first packets wait at most", "us", "scenarios",
-     ("flood 500", "small_p99", 1e6)),
-    ("the same: a saturated queue beside them is off its share by", "%", "scenarios",
-     ("flood 500", "bulk_off", 1)),
-    ("shared `htb` beside root `htb`, two CPUs, slow timers, 2 Gbit/s: sent", "%", "smp",
-     ("1514 bytes, at 2 Gbit", "root htb", "shared htb")))
+# On the front page: the case of smp.json whose first contender is beside the second, two CPUs
+SMP_FRONT = {"shared `htb` beside root `htb`, two CPUs, slow timers, 2 Gbit/s: sent, %":
+             ("1514 bytes, at 2 Gbit", "root htb", "shared htb")}
 
 
 def pages() -> list[Path]:
@@ -113,25 +109,17 @@ def versions() -> list[str]:
         for version in sorted(by_version, reverse=True)))
 
 
-def front_figures(source: str, where: Sequence) -> tuple[float, float]:
-    """The two figures of a row of FRONT."""
-    name, *what = where
-    if source == "smp":
-        speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == name}
-        return tuple(smp.of_rate(speeds[label], 2) for label in what)
-    key, scale = what
-    return tuple(table.stored()[which][name][key] * scale for which in ("base", "patched"))
-
-
 def front() -> list[str]:
     """What gets worse, on the front page, and of which version that is."""
-    rows = []
-    for text, unit, source, where in FRONT:
-        figures = front_figures(source, where)
-        form = "{:.0f}" if min(figures) >= 10 else "{:.1f}"
-        rows.append((text, *(f"{form.format(value)} {unit}" for value in figures),
-                     str(read("versions")["files"][f"{source}.json"])))
-    return markdown(("load", "without", "patched", "version"), rows)
+    kernels = [table.stored()[which] for which in ("base", "patched")]
+    rows = [(cell.front, "scenarios", [row.value(label, figures) for figures in kernels])
+            for row in table.ROWS for label, (_, cell) in row.places.items() if cell.front]
+    for text, (case, *labels) in SMP_FRONT.items():
+        speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
+        rows.append((text, "smp", [smp.of_rate(speeds[label], 2) for label in labels]))
+    return markdown(("load", "without", "patched", "version"), (
+        (text, *(f"{value:.{int(min(values) < 10)}f}" for value in values),
+         str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
 
 
 COST_HEAD = ("load", "Linux 7.3.4", "with the series", "ratio")
