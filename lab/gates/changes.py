@@ -29,7 +29,9 @@ from load.bed import EF, deviation, jain, paced
 from load.hop import NAME, Hop
 from load.scenarios import built
 from load.traffic import PARENTS, command, tc
-from tree.common import Die, command_line, say, shrunk
+from tree.common import Die, command_line, say
+
+from gates.shrink import shrunk
 
 SETTLE = 0.1  # s, before the rate is measured
 MEASURED = 8e6  # bytes that each group sends then

@@ -37,10 +37,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guest.boot import Guest, run_script
-from tree.common import BUILD, command_line, keep_result, say, shrunk
+from tree.common import BUILD, command_line, keep_result, say
 from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
 
+from gates.shrink import shrunk
 from gates.torture_guest import ALLOWED
 from gates.torture_plan import Plan
 

@@ -4,6 +4,7 @@
 import unittest
 
 from gates import cases, coverage, gauntlet, kunit, tdc
+from gates.shrink import shrunk
 from guest import boot
 from tree import common, tree
 
@@ -56,9 +57,9 @@ class Reading(unittest.TestCase):
         def fails(items):
             return items if {3, 17} <= set(items) else None
 
-        self.assertEqual(common.shrunk(list(range(20)), 0, 99, fails), [3, 17])
-        self.assertEqual(common.shrunk(list(range(9)), 9, 99, fails), list(range(9)))
-        self.assertEqual(common.shrunk([1, 2], 0, 0, fails), [1, 2])
+        self.assertEqual(shrunk(list(range(20)), 0, 99, fails), [3, 17])
+        self.assertEqual(shrunk(list(range(9)), 9, 99, fails), list(range(9)))
+        self.assertEqual(shrunk([1, 2], 0, 0, fails), [1, 2])
 
     def test_suites(self):
         """Where suites of tc-testing are, by their names."""
