@@ -447,12 +447,13 @@ def store(row: dict) -> None:
                  if (which, job) in rows]})
 
 
-def overview(rows: Collection[dict]) -> list[str]:
-    """Lines: the table of all rows, and the races that are not in lines of the series."""
+def overview(rows: Collection[dict], known: Collection[str]) -> list[str]:
+    """Lines: the table of all rows, and the races that are not in lines of the series.
+
+    known: those that the base shows as well.
+    """
     others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
                  collections.Counter())
-    path = latest_result(BASE)
-    known = json.loads(path.read_text())["races"] if path.exists() else {}
     return [HEAD, *map(told, rows),
             *(f"race elsewhere: {pair} ({times} times"
               + (", on the base as well)" if pair in known else ")")
@@ -512,5 +513,7 @@ def main(argv: Sequence[str]) -> None:
         print(told(row), flush=True)
         if usual:
             store(row)
-    print("\n".join(["", *overview(stored().values()), ""]))
+    path = latest_result(BASE)
+    known = json.loads(path.read_text())["races"] if path.exists() else ()
+    print("\n".join(["", *overview(stored().values(), known), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

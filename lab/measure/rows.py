@@ -5,7 +5,7 @@ import functools
 import json
 from typing import Any
 
-from tree.common import latest_result
+from tree.common import RESULTS, latest_result
 
 SPEED = "64 bytes, below the rate"  # the case of smp.json that the picture shows
 
@@ -28,11 +28,13 @@ class Rows(list):
 
 
 @functools.cache
-def load(name: str) -> Rows:
-    """The rows of a figure; "cost": of make bench."""
+def load(name: str, recorded: bool = False) -> Rows:
+    """The rows of a figure; "cost": of make bench. recorded: not those measured since then."""
     if name == "cost":
-        return Rows([*load("bench"), *json.loads(latest_result("smp.json").read_text())["speeds"]])
-    return Rows(json.loads(latest_result(f"{name}.json").read_text())["rows"])
+        return Rows([*load("bench", recorded), *load("smp", recorded)])
+    path = RESULTS / f"{name}.json" if recorded else latest_result(f"{name}.json")
+    found = json.loads(path.read_text())
+    return Rows(found["speeds"] if name == "smp" else found["rows"])
 
 
 def intervals(rows: Rows) -> dict[int, list[float]]:

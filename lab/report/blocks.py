@@ -62,7 +62,8 @@ def checks() -> list[str]:
 
 def hunted() -> list[str]:
     """That of make gauntlet."""
-    return fenced(gauntlet.overview(read("gauntlet")["rows"]))
+    return fenced(gauntlet.overview(read("gauntlet")["rows"],
+                                    read("gauntlet-base").get("races", ())))
 
 
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
