@@ -13,6 +13,11 @@ from typing import Any
 USUAL = "cake_mq"  # what a scenario runs below, if it does not say
 
 
+def whole(contender: str, name: str) -> str:
+    """The name of a scenario below a contender, which is told unless it is the usual one."""
+    return name if contender == USUAL else f"{contender}: {name}"
+
+
 @dataclass
 class Cell:
     """Where a figure goes: row, label there, bound in the unit shown (None: not judged), key.
@@ -52,8 +57,8 @@ class Scenario:
 
     @property
     def whole(self) -> str:
-        """Its name, with that of the contender if it is not the usual one."""
-        return self.name if self.contender == USUAL else f"{self.contender}: {self.name}"
+        """Its name, with that of its contender."""
+        return whole(self.contender, self.name)
 
 
 @dataclass

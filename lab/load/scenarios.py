@@ -16,7 +16,7 @@ from tree import kernel
 
 from load import cheap, fair, others, rates, tcp, tcp_loads, tins, trouble  # noqa: F401
 from load.bed import Bed
-from load.room import SCENARIOS, USUAL, Scenario
+from load.room import SCENARIOS, USUAL, Scenario, whole
 
 LOADS = {name: one for name, one in SCENARIOS.items() if one.run}
 CASES = {name: one for name, one in SCENARIOS.items() if not one.run and not one.parts}
@@ -69,11 +69,6 @@ def jobs_of(which: str, names: Container[str] | None, everything: bool) -> list[
     chosen = [(job, contender, [n for n in some if names is None or whole(contender, n) in names],
                params) for job, contender, some, params in jobs]
     return [job for job in chosen if job[2]]
-
-
-def whole(contender: str, name: str) -> str:
-    """The whole name of what a contender runs."""
-    return name if contender == USUAL else f"{contender}: {name}"
 
 
 def measure(which: str, names: Container[str] | None = None, on_row: Callable | None = None,
