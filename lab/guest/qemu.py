@@ -8,12 +8,13 @@ from pathlib import Path
 
 
 def command(image: Path | str, params: Iterable[str], *more: str | Path, mem: str = "1G",
-            accel: str = "tcg", cpu: str = "max") -> list[str]:
+            accel: str = "tcg", cpu: str = "max",
+            emulator: Sequence[str] = ("qemu-system-x86_64",)) -> list[str]:
     """The words that start a kernel with nothing but a serial console, on this program's own.
 
     params: of the kernel. more: devices and what else QEMU is told.
     """
-    return ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu, "-m", mem, "-nodefaults",
+    return [*emulator, "-accel", accel, "-cpu", cpu, "-m", mem, "-nodefaults",
             "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
             "-kernel", str(image), *map(str, more), "-append", " ".join(params)]
 
@@ -33,20 +34,3 @@ def watch(words: Sequence[str], log: Path, patience: float,
             out.write(f"\nstopped after {patience} s\n")
             ended = False
     return log.read_text(errors="replace").replace("\r", ""), ended
-
-
-def initramfs(files: dict[str, tuple[int, bytes]]) -> bytes:
-    """An archive of {path: (mode, bytes)}, with the folders that it takes.
-
-    The same bytes for the same files, in the form that the kernel unpacks ("newc" of cpio).
-    """
-    folders = {str(parent) for path in files for parent in Path(path).parents} - {"."}
-    entries = [(path, 0o40755, b"") for path in sorted({*folders, "proc", "sys", "dev"})]
-    entries += [(path, mode, data) for path, (mode, data) in files.items()]
-    archive = b""
-    for number, (path, mode, data) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
-        name = path.encode() + b"\0"
-        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name), 0)
-        for part in (b"070701" + b"".join(b"%08X" % field for field in fields) + name, data):
-            archive += part + b"\0" * (-len(part) % 4)
-    return archive

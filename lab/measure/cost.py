@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from guest import qemu
-from guest.qemu import initramfs
+from guest.initramfs import cpio
 from load import trees
 from load.bed import EF
 from load.traffic import FRAME
@@ -293,7 +293,7 @@ def programs() -> dict[str, tuple[int, bytes]]:
 def files_of(case: Case, kernel: Kernel) -> bytes:
     """That of a case."""
     texts = {"tc.batch": qdiscs(case, kernel), "hop.txt": commands(case, kernel)}
-    return initramfs({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
+    return cpio({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
                                   for path, lines in texts.items()}})
 
 
