@@ -16,7 +16,6 @@ struct local_block {
 	struct list_head	list;
 	const struct Qdisc	*parent;
 	unsigned int		users;
-	struct rcu_head		rcu;
 	u8			data[] ____cacheline_aligned;
 };
 
@@ -41,8 +40,7 @@ static struct local_block *local_get(const struct Qdisc *parent)
 		if (block->parent == parent)
 			goto found;
 
-	block = kvzalloc(ALIGN(struct_size(block, data,
-					   kind.shared->shared_size),
+	block = kvzalloc(ALIGN(struct_size(block, data, kind.shared_size),
 			       SMP_CACHE_BYTES), GFP_KERNEL);
 	if (!block)
 		return NULL;
@@ -60,7 +58,7 @@ static void local_put(struct local_block *block)
 		return;
 
 	list_del(&block->list);
-	kvfree_rcu(block, rcu);
+	kvfree(block);
 }
 
 static struct local_child *local_find(const struct Qdisc *sch)
@@ -173,7 +171,7 @@ static void local_destroy(struct Qdisc *sch)
 
 int local_register(struct qdisc_ops_shared *ops)
 {
-	if (ops->shared) {
+	if (ops->shared_size) {
 		kind = *ops;
 		ops->init = local_init;
 		ops->change = local_change;

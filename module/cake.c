@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sch_cake.c as it is, whose operations have the fields of a patched kernel */
+/* sch_cake.c, whose operations have the fields of a patched kernel */
 
 #include <net/sch_priv.h>
 #include <net/tcp.h>

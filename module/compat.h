@@ -153,22 +153,18 @@ enum qdisc_drop_reason {
  * kernel; here they are in block.c, for the children of cake_mq alone.
  */
 #ifndef HAVE_QDISC_SHARED
-struct qdisc_shared_type {
-	unsigned int	shared_size;
-};
-
 /* Anonymous, as -fms-extensions allows: the fields look as if of one struct */
 struct qdisc_ops_shared {
 	struct Qdisc_ops;
 
-	const struct qdisc_shared_type *shared;
+	const void *shared_key;
+	unsigned int shared_size;
 	int	(*shared_check)(struct Qdisc *sch, struct Qdisc *old,
 				void *shared, struct netlink_ext_ack *extack);
 	void	(*shared_assign)(struct Qdisc *sch, void *shared);
 	void	(*shared_detach)(struct Qdisc *sch, void *shared);
 };
 
-#define QDISC_CLASS_OPS_SHARED	0
 #else
 #error "This kernel has the patches: it needs no module"
 #endif

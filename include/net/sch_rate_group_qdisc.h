@@ -7,8 +7,6 @@
 #include <net/sch_generic.h>
 #include <net/sch_rate_group.h>
 
-struct rate_group_block;
-
 /* Thresholds of cake's tins, 8 in each of 5 modes */
 #define RATE_GROUP_LIMITS	40
 
@@ -17,10 +15,21 @@ struct rate_group_block;
 #define RATE_GROUP_LOADS	BIT(RATE_GROUP_LOAD_BITS)
 
 /**
+ * struct rate_group_block - the groups below one parent
+ * @sets: by the node of &struct rate_group_set
+ */
+struct rate_group_block {
+	struct hlist_head	sets;
+};
+
+/**
  * struct rate_group_set - what the qdiscs of one group below one parent share
- * @rcu: frees it when all have left, as reports may still compare it
+ * @node: in the parent's block
+ * @members: qdiscs in it, by the node of &struct rate_group_qdisc
  * @number: that the user knows the group by
- * @users: qdiscs in it
+ * @users: how many qdiscs are in it
+ * @active: how many of them were active when that was last counted
+ * @counted: when that was, ns
  * @rate: the group that enforces the rate
  * @limits: groups that enforce thresholds below it, for qdiscs that have such
  * @loads: bulk flows of all members, for qdiscs that are fair to hosts: twice
@@ -28,9 +37,12 @@ struct rate_group_block;
  *	time in the place that another hash says
  */
 struct rate_group_set {
-	struct rcu_head		rcu;
+	struct hlist_node	node;
+	struct hlist_head	members;
 	u32			number;
 	u32			users;
+	u32			active;
+	u64			counted;
 	struct rate_group	rate;
 	struct rate_group	limits[RATE_GROUP_LIMITS];
 	atomic_t		loads[2][2][RATE_GROUP_LOADS];
@@ -38,7 +50,7 @@ struct rate_group_set {
 
 /**
  * struct rate_group_qdisc - a qdisc that can be in a group
- * @node: on the list in the parent's block
+ * @node: on the list of @set
  * @sch: the qdisc
  * @block: of the parent, NULL if it shares nothing
  * @set: the group, NULL if none
@@ -49,9 +61,9 @@ struct rate_group_set {
  * @follows: it becomes a member of the same group as a sibling that joins first
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
- * Changed with RTNL held, @set with the lock of the qdisc as well; reports read
- * @block and @set without. The owner sets @member and what is below @changed,
- * and frees @spare when it is destroyed.
+ * Read and changed with RTNL held, @set changed with the lock of the qdisc as
+ * well. The owner sets @member and what is below @changed, and frees @spare when
+ * it is destroyed.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;
@@ -67,7 +79,7 @@ struct rate_group_qdisc {
 	void			(*set_rate)(struct Qdisc *sch, u64 rate);
 };
 
-extern const struct qdisc_shared_type rate_group_block_type;
+extern const char rate_group_block_key;
 
 int rate_group_qdisc_check(struct rate_group_qdisc *m,
 			   const struct rate_group_block *block,

@@ -217,10 +217,24 @@ def diff(command: str, want: str, got: str) -> str:
                       *([f"[{more} more lines]"] if more > 0 else [])])
 
 
+EMPTY = (  # what tc shows of the one bulk flow of a cake that has run empty, and without it
+    (r"(?m)^class cake RANDOM parent 8001: \n.*requeues 0\) \n backlog 0b 0p.*\n +deficit.*\n", ""),
+    (r'\[ \{\s+"class": "cake",[^]]*"qlen": 0,[^]]*\} \]', "[ ]"),
+    (r"(?m)(^  bk_flows(?: +0)*? +)1\b", r"\g<1>0"),
+    (r'"bulk_flows": 1,', '"bulk_flows": 0,'),
+)
+
+
 def same(base: str, got: str) -> bool:
-    """Is what a command gave the same, but for a reason where there was none?"""
+    """Is what a command gave the same, but for a reason where there was none, and an empty flow
+    of cake, which a change of the flow mode takes off its list at once?
+    """
     bare = "RTNETLINK answers: Operation not supported"
-    return got == base or (bare in base and re.sub(r"(?m)^Error: .+$", bare, got, count=1) == base)
+    less = base
+    for what, without in EMPTY:
+        less = re.sub(what, without, less, count=1)
+    return got in (base, less) or (
+        bare in base and re.sub(r"(?m)^Error: .+$", bare, got, count=1) == base)
 
 
 def main(argv: Sequence[str]) -> None:

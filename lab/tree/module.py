@@ -42,7 +42,9 @@ def sources(where: Path) -> None:
     shutil.copytree(HERE, where, ignore=shutil.ignore_patterns("debian", "*.md"))
     for name in FILES:
         (where / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(KERNEL.dir / name, where / name)
+        text = (KERNEL.dir / name).read_text()
+        # block.c finds the blocks; this operation a stock kernel does not have
+        (where / name).write_text(text.replace("\t.shared_blocks\t= mq_shared_blocks,\n", ""))
     with open(where / "Kbuild", "a") as kbuild:
         kbuild.write(f"\nccflags-y += -DCAKE_MQ_VERSION='\"{version()}\"'\n")
 

@@ -6,7 +6,6 @@
 #include <linux/export.h>
 #include <linux/list.h>
 #include <linux/overflow.h>
-#include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/sch_generic.h>
@@ -19,18 +18,23 @@
  * What they have in common, for example one rate for the whole device, they
  * keep in a block: a piece of memory that belongs to their parent.
  *
- * A parent has one block for each type of state. It is allocated for the first
- * child of that type and freed after the last has left.
+ * A parent has one block for each kind of child, or for several kinds that have
+ * a key in common. It is allocated for the first such child and freed when the
+ * last has left.
  *
- * A parent sets QDISC_CLASS_OPS_SHARED in the flags of its class operations.
- * Below any other qdisc nothing is shared.
+ * A parent that lets its children share keeps the list of its blocks in its
+ * private data, and has an operation shared_blocks() in its class operations,
+ * which returns the list. Below any other qdisc nothing is shared.
  *
- * A child takes part if its &struct Qdisc_ops point to a type, which several
- * kinds of qdisc may have in common:
+ * A child takes part if its &struct Qdisc_ops have:
  *
- * shared
- *	The type. Its shared_size is the size of the block in bytes. The block
- *	is zeroed and starts at a cache line.
+ * shared_size
+ *	The size of the block in bytes. The block is zeroed and starts at a
+ *	cache line.
+ *
+ * shared_key
+ *	Optional. Kinds with the same key share one block: give them the same
+ *	size. The key is an address, and nothing is read there.
  *
  * shared_check(sch, old, shared, extack)
  *	Optional. May refuse that @sch is attached in place of @old, which may
@@ -45,7 +49,8 @@
  * shared_detach(sch, shared)
  *	@sch leaves: it is off its queue, and sends no more packets. Siblings
  *	may be sending. What they found of @sch in the block under RCU, they
- *	may use until a grace period has passed. @sch may be attached and
+ *	may use until a grace period has passed, as @sch is freed after that.
+ *	The block itself may be freed at once. @sch may be attached and
  *	assigned again.
  *
  * All three are called in process context under RTNL, never under a qdisc lock.
@@ -59,39 +64,40 @@
  */
 
 struct qdisc_shared_block {
-	struct hlist_node		node;	/* on the parent's list */
-	const struct qdisc_shared_type	*type;
-	unsigned int			users;	/* prepared or joined */
-	struct rcu_head			rcu;
-	u8				data[] ____cacheline_aligned;
+	struct hlist_node	node;	/* on the parent's list */
+	const void		*key;	/* of the children */
+	unsigned int		users;	/* prepared or joined */
+	u8			data[] ____cacheline_aligned;
 };
 
-static bool qdisc_shares(const struct Qdisc *parent)
+/* Of the children of a parent; NULL if they share nothing */
+static struct hlist_head *qdisc_shared_blocks(struct Qdisc *parent)
 {
-	return parent && parent->ops->cl_ops &&
-	       parent->ops->cl_ops->flags & QDISC_CLASS_OPS_SHARED;
+	const struct Qdisc_class_ops *cops = parent ? parent->ops->cl_ops : NULL;
+
+	return cops && cops->shared_blocks ? cops->shared_blocks(parent) : NULL;
 }
 
 static struct qdisc_shared_block *
 qdisc_shared_get(struct hlist_head *blocks,
-		 const struct qdisc_shared_type *type,
-		 struct netlink_ext_ack *extack)
+		 const struct Qdisc_ops *ops, struct netlink_ext_ack *extack)
 {
+	const void *key = ops->shared_key ?: ops;
 	struct qdisc_shared_block *block;
 
 	hlist_for_each_entry(block, blocks, node)
-		if (block->type == type)
+		if (block->key == key)
 			goto found;
 
 	/* kmalloc() aligns to the largest power of two that divides the size */
-	block = kvzalloc(ALIGN(struct_size(block, data, type->shared_size),
+	block = kvzalloc(ALIGN(struct_size(block, data, ops->shared_size),
 			       SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
 	if (!block) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for state shared with sibling qdiscs; free some and retry");
 		return NULL;
 	}
-	block->type = type;
+	block->key = key;
 	hlist_add_head(&block->node, blocks);
 found:
 	block->users++;
@@ -117,18 +123,18 @@ found:
 int qdisc_shared_prepare(struct Qdisc *parent, struct Qdisc *child,
 			 struct Qdisc *old, struct netlink_ext_ack *extack)
 {
+	struct hlist_head *blocks = qdisc_shared_blocks(parent);
 	const struct Qdisc_ops *ops;
 	int err;
 
 	ASSERT_RTNL();
 
-	if (!child || !child->ops->shared || child->shared)
+	if (!child || !child->ops->shared_size || child->shared)
 		return 0;
 
 	ops = child->ops;
-	if (qdisc_shares(parent)) {
-		child->shared = qdisc_shared_get(&parent->shared_blocks,
-						 ops->shared, extack);
+	if (blocks) {
+		child->shared = qdisc_shared_get(blocks, ops, extack);
 		if (!child->shared)
 			return -ENOMEM;
 	}
@@ -194,7 +200,7 @@ void qdisc_shared_leave(struct Qdisc *child)
 
 	if (!--block->users) {
 		hlist_del_init(&block->node);
-		kvfree_rcu(block, rcu);
+		kvfree(block);
 	}
 }
 
@@ -212,6 +218,8 @@ void qdisc_shared_leave(struct Qdisc *child)
  */
 void qdisc_shared_orphan(struct Qdisc *parent)
 {
-	while (!hlist_empty(&parent->shared_blocks))
-		hlist_del_init(parent->shared_blocks.first);
+	struct hlist_head *blocks = qdisc_shared_blocks(parent);
+
+	while (blocks && !hlist_empty(blocks))
+		hlist_del_init(blocks->first);
 }

@@ -337,7 +337,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	}
 
 	/* Before the tail is moved: rate_group_reserve() either sees the new
-	 * rate, or its cmpxchg fails.
+	 * rate, or its cmpxchg fails, as the tail is not what it was.
 	 */
 	WRITE_ONCE(g->rate, rate);
 	g->changed = now;
@@ -349,6 +349,7 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 	tail = atomic64_read(&g->tail);
 	do {
 		new = old && rate ? rescale(tail, now, old, rate) : now;
+		new += new == tail;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
 	atomic64_set(&g->ahead, now);
 	for (i = 0; i < RATE_GROUP_RANKS - 1; i++)

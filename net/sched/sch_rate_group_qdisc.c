@@ -4,7 +4,6 @@
 #include <linux/export.h>
 #include <linux/list.h>
 #include <linux/module.h>
-#include <linux/rcupdate.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/pkt_sched.h>
@@ -15,35 +14,39 @@
 /**
  * DOC: qdiscs in rate groups
  *
- * Below one parent there may be several groups. The user gives each a number.
- * All qdiscs that can be in a group, of whatever kind, are on a list in the
- * parent's block. A group is allocated for its first member and freed after the
- * last has left.
+ * Below one parent there may be several groups, such as one for each traffic
+ * class of an mqprio. The user gives each a number. The parent's block has the
+ * list of them. A group is allocated for its first member, of whatever kind, and
+ * freed when the last has left.
  *
  * A group has one rate. A joiner takes it over, or brings the same. A request
  * that changes the rate of one member changes it for all.
  */
 
-struct rate_group_block {
-	struct hlist_head	members;	/* in a group or not, RCU */
-};
-
-const struct qdisc_shared_type rate_group_block_type = {
-	.shared_size	= sizeof(struct rate_group_block),
-};
-EXPORT_SYMBOL_NS_GPL(rate_group_block_type, "NET_SCHED_INTERNAL");
+const char rate_group_block_key;
+EXPORT_SYMBOL_NS_GPL(rate_group_block_key, "NET_SCHED_INTERNAL");
 
 static struct rate_group_set *
-rate_group_set_find(const struct rate_group_block *block, u32 number,
-		    const struct Qdisc *except)
+rate_group_set_find(const struct rate_group_block *block, u32 number)
 {
-	struct rate_group_qdisc *m;
+	struct rate_group_set *set;
 
-	hlist_for_each_entry(m, &block->members, node)
-		if (m->set && m->set->number == number && m->sch != except)
-			return m->set;
+	hlist_for_each_entry(set, &block->sets, node)
+		if (set->number == number)
+			return set;
 
 	return NULL;
+}
+
+/* Is there a member that stays when @old is replaced? */
+static bool rate_group_set_stays(const struct rate_group_set *set,
+				 const struct Qdisc *old)
+{
+	const struct rate_group_qdisc *m;
+
+	m = hlist_entry(set->members.first, struct rate_group_qdisc, node);
+
+	return set->users > 1 || m->sch != old;
 }
 
 /**
@@ -80,7 +83,9 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 		return -EOPNOTSUPP;
 	}
 
-	set = rate_group_set_find(block, number, old);
+	set = rate_group_set_find(block, number);
+	if (set && !rate_group_set_stays(set, old))
+		set = NULL;
 	if (set && rate && !set->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
 				   "group %u is unlimited; first change a member to this rate",
@@ -129,8 +134,8 @@ int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
 	if (!m->set || rate >= RATE_GROUP_MIN_RATE)
 		return 0;
 
-	hlist_for_each_entry(other, &m->block->members, node) {
-		if (other->set != m->set || !other->needs_rate)
+	hlist_for_each_entry(other, &m->set->members, node) {
+		if (!other->needs_rate)
 			continue;
 		NL_SET_ERR_MSG_FMT(extack,
 				   "%s in group %u needs a rate of 512bit or more",
@@ -156,8 +161,7 @@ void rate_group_qdisc_assign(struct rate_group_qdisc *m, struct Qdisc *sch,
 	ASSERT_RTNL();
 
 	m->sch = sch;
-	WRITE_ONCE(m->block, block);
-	hlist_add_head_rcu(&m->node, &block->members);
+	m->block = block;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_assign, "NET_SCHED_INTERNAL");
 
@@ -171,8 +175,7 @@ void rate_group_qdisc_detach(struct rate_group_qdisc *m)
 {
 	ASSERT_RTNL();
 
-	hlist_del_init_rcu(&m->node);
-	WRITE_ONCE(m->block, NULL);
+	m->block = NULL;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_detach, "NET_SCHED_INTERNAL");
 
@@ -190,21 +193,27 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 
 	ASSERT_RTNL();
 
-	/* Not call_rcu(): this module may be unloaded before its callback */
-	if (set && !--set->users)
-		kvfree_rcu(set, rcu);
-	WRITE_ONCE(m->set, NULL);
+	/* With bottom halves disabled, which kvfree() can do, here and below */
+	if (set) {
+		hlist_del(&m->node);
+		if (!--set->users) {
+			hlist_del(&set->node);
+			kvfree(set);
+		}
+	}
+	m->set = NULL;
 	if (!number)
 		return false;
 
-	set = rate_group_set_find(m->block, number, NULL);
+	set = rate_group_set_find(m->block, number);
 	if (!set) {
 		set = m->spare;
 		m->spare = NULL;
 		set->number = number;
+		hlist_add_head(&set->node, &m->block->sets);
 	}
-	WRITE_ONCE(m->set, set);
-	/* With bottom halves disabled, which kvfree() can do */
+	m->set = set;
+	hlist_add_head(&m->node, &set->members);
 	kvfree(m->spare);
 	m->spare = NULL;
 
@@ -218,7 +227,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
  *
  * For each of them, calls ->set_rate() under its lock. Then notifies userspace
  * as if each had been changed itself: not before, as that may take long, and a
- * member that still has the old rate gets no slot.
+ * member that still has the old rate gets no slot. It may make up for that time
+ * when it has the new one.
  *
  * Context: RTNL held, no qdisc lock.
  */
@@ -231,9 +241,8 @@ void rate_group_qdisc_push(struct rate_group_qdisc *m)
 	if (!m->set)
 		return;
 
-	hlist_for_each_entry(other, &m->block->members, node) {
-		if (other->set != m->set ||
-		    other->member->rate == m->set->rate.rate)
+	hlist_for_each_entry(other, &m->set->members, node) {
+		if (other->member->rate == m->set->rate.rate)
 			continue;
 
 		sch_tree_lock(other->sch);
@@ -241,7 +250,7 @@ void rate_group_qdisc_push(struct rate_group_qdisc *m)
 		sch_tree_unlock(other->sch);
 		other->changed = true;
 	}
-	hlist_for_each_entry(other, &m->block->members, node) {
+	hlist_for_each_entry(other, &m->set->members, node) {
 		if (!other->changed)
 			continue;
 
@@ -258,30 +267,33 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_push, "NET_SCHED_INTERNAL");
  *
  * A member is active if it has a backlog, or has sent within the last ms. This
  * is read without the lock of the member. If a value is torn, on 32-bit, the
- * report is off by one.
+ * report is off by one. Each member of a dump asks: a count is good for a
+ * microsecond for each member, so that all of them together take no more than a
+ * few counts.
  *
- * Context: any; members that leave meanwhile stay valid for a grace period.
+ * Context: RTNL held.
  * Return: the number; 0 if @m is in no group.
  */
 u32 rate_group_qdisc_active(const struct rate_group_qdisc *m, u64 now)
 {
 	const struct rate_group_qdisc *other;
-	const struct rate_group_block *block;
-	const struct rate_group_set *set;
-	u32 active = 0;
+	struct rate_group_set *set = m->set;
 
-	rcu_read_lock();
-	block = READ_ONCE(m->block);
-	set = READ_ONCE(m->set);
-	if (block && set) {
-		hlist_for_each_entry_rcu(other, &block->members, node)
-			active += READ_ONCE(other->set) == set &&
-				  (READ_ONCE(other->sch->q.qlen) ||
-				   rate_group_recent(other->member, now));
-	}
-	rcu_read_unlock();
+	ASSERT_RTNL();
 
-	return active;
+	if (!set)
+		return 0;
+
+	if (now - set->counted <= set->users * NSEC_PER_USEC)
+		return set->active;
+
+	set->counted = now;
+	set->active = 0;
+	hlist_for_each_entry(other, &set->members, node)
+		set->active += READ_ONCE(other->sch->q.qlen) ||
+			       rate_group_recent(other->member, now);
+
+	return set->active;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_active, "NET_SCHED_INTERNAL");
 

@@ -1464,6 +1464,12 @@ static void rgt_test_between(struct kunit *test)
 		rgt_expect(s, rgt_bound(s, true) + 4096, U64_MAX);
 	}
 
+	/* A tail that a member has read is not one to reserve with any more */
+	s = rgt_new(test, RGT_GBIT / 1000, 1, &rgt_equal, i);
+	atomic64_set(&s->group.tail, rgt_now(s));
+	rgt_set_rate(s, RGT_GBIT);
+	RGT_EXPECT(s, rgt_tail(s), NE, rgt_now(s));
+
 	/* What was not used before is not time at the new rate */
 	s = rgt_new(test, RGT_GBIT / 1000, 1, &rgt_equal, i);
 	rgt_fill(s, 0, 1, &rgt_equal);
