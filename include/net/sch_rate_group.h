@@ -49,7 +49,7 @@
  *	before rate_group_set_rate()
  * @period: when the period began, as a stamp: in units of RATE_GROUP_STAMP
  * @full: when a backlog was longer than a slot, stamp
- * @late: when such a backlog was served late, stamp
+ * @late: when such a backlog was late and needed all unused time, stamp
  * @ranked: when ranks made a difference, stamp
  *
  * The first cache line is written by whoever reserves a slot, once, or up to

@@ -8,6 +8,10 @@ printed; its number repeats it. The last line counts scenarios. V=1 in the envir
 shows how near each kind of scenario comes to its bounds; with --seeds 1, what happens in
 that one, made small if it fails.
 
+A quotient that does not fit in 64 bits, for which the kernel traps on x86, is a finding, and
+so is a comparison of times so far apart that its result says nothing. --san 1, and --faults,
+compile copies in which products are checked, too.
+
 The rate tree has a program of its own, lab/gates/fuzz/tree.c: whatever a scheduler may do,
 at random, and after each step all lists, trees and sums must be right. --family tree runs
 only that; with --seeds 1 and V=1 it shows each step.
@@ -34,6 +38,7 @@ SHIM = ROOT / "lab/load/shim"  # the kernel's headers in user space
 OUT = BUILD / "fuzz"
 SEEDS = {"group": 20000, "tree": 2000}  # scenarios
 CHUNK = 500  # scenarios of a process
+TEST = ROOT / "net/sched/sch_rate_group_test.c"  # cases of KUnit
 FAULTS = HERE / "faults.txt"
 FAULTY = {"group": 6000, "tree": 1000}  # scenarios that have to find a fault
 FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h")
@@ -44,8 +49,24 @@ SANITIZERS = {"": [], "1": ["-fsanitize=address,undefined", "-fno-sanitize-recov
 # -fwrapv and -fno-strict-aliasing as the kernel has them
 FLAGS = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Wno-sign-compare",
          "-Wno-missing-field-initializers", "-fwrapv", "-fno-strict-aliasing", "-pthread"]
+# what a product is made of; a * that is not one has no space behind it
+PARENTHESES = r"\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)"
+OPERAND = rf"((?:\(\w+\))?(?:\w[\w.]*(?:->\w+)*(?:{PARENTHESES})?|{PARENTHESES}))"
+PRODUCT = re.compile(rf"{OPERAND} \*\s+{OPERAND}")
 # a line of the program's; what is after | is the scenario, made small
 FINDING = re.compile(r"FAIL seed (\d+)(?: (\w+): (\D+?) -?\d)?")
+
+
+def checked(text: str) -> str:
+    """C code whose products must fit: its comments, macros and lengths stay as they are."""
+    def product(match: re.Match) -> str:
+        return f"shim_mul({checked(match[1])}, {checked(match[2])})"
+
+    pieces = re.split(r"(/\*.*?\*/|^#[^\n]*|[^\n]*sizeof[^\n]*)", text, flags=re.S | re.M)
+    for i in range(0, len(pieces), 2):
+        while (more := PRODUCT.sub(product, pieces[i])) != pieces[i]:
+            pieces[i] = more
+    return "".join(pieces)
 
 
 @dataclass(frozen=True)
@@ -68,30 +89,53 @@ class Part:
 
     def simulator(self) -> list[Path]:
         """All but the C file."""
-        tree = HERE / "tree.c"
-        return [tree] if self.name == "tree" else sorted({*HERE.glob("*.c")} - {tree})
+        tree, kunit = HERE / "tree.c", HERE / "kunit.c"
+        return [tree] if self.name == "tree" else sorted({*HERE.glob("*.c")} - {tree, kunit})
 
-    def shims(self) -> None:
-        """See to it that every header of the kernel that the files include is our own."""
-        shim = "checked.h" if self.name == "tree" else "kernel.h"
-        others = re.compile(r"#include <((?:linux|asm|net(?!/sch_rate_))/[^>]+)>")
-        for file in (self.source, self.header):
+    def shims(self, name: str = "", *more: Path) -> None:
+        """See to it that every header of the kernel that the files include is our own.
+
+        name: of the program, if it is not that of the part; more: files of its own.
+        """
+        shim = {"tree": "checked.h", "kunit": "kunit.h"}.get(name or self.name, "kernel.h")
+        others = re.compile(r"#include <((?:linux|asm|kunit|net(?!/sch_rate_))/[^>]+)>")
+        for file in (self.source, self.header, *more):
             for header in others.findall(file.read_text()):
-                path = OUT / f"include-{self.name}" / header
+                path = OUT / f"include-{name or self.name}" / header
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"#include <{shim}>\n")
 
-    def compiler(self, *more: Any, header: Path | None = None) -> list:
-        """The command that compiles with this header, or another one."""
+    def compiler(self, *more: Any, header: Path | None = None, name: str = "") -> list:
+        """The command that compiles with this header, or another one; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
-        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{self.name}", "-I", SHIM,
+        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
                 "-I", (header or self.header).parent.parent, *more]
 
+    def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
+        """Copies of source and header whose products are checked, with a fault in one."""
+        copies = []
+        for name, path in self.files.items():
+            text = path.read_text()
+            if fault and name == fault["file"]:
+                if fault["old"] not in text:
+                    raise Die(f"{FAULTS.name}: the text of fault {fault['number']} is not in "
+                              f"{name}; correct the list")
+                text = text.replace(fault["old"], fault["new"])
+            copy = folder / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(checked(text))
+            copies.append(copy)
+        return copies[0], copies[1]
+
     def build(self, sanitizer: str) -> Path:
-        """Compile the fuzzer; returns the program."""
+        """Compile the fuzzer; returns the program. With --san 1, products are checked, too."""
         program = OUT / f"fuzz-{self.name}{sanitizer and '-'}{sanitizer}"
         self.shims()
-        run(self.compiler(*SANITIZERS[sanitizer], self.source, *self.simulator(), "-o", program),
+        source, header = self.source, self.header
+        if sanitizer == "1":
+            source, header = self.copy(OUT / f"checked-{self.name}")
+        run(self.compiler(*SANITIZERS[sanitizer], source, *self.simulator(), "-o", program,
+                          header=header),
             f"fuzz-build-{self.name}", f"building the fuzzer of the rate {self.name}", 3)
         return program
 
@@ -110,7 +154,8 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--threads", type=int, default=40, metavar="N",
         help="runs in which threads move the tail (40)")
     add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
-        "behaviour sanitizers; thread: threads only, with the thread sanitizer")
+        "behaviour sanitizers, products that do not fit are found, and the KUnit cases of the "
+        "rate group run as well; thread: threads only, with the thread sanitizer")
     add("--faults", action="store_true", help="plant those of lab/gates/fuzz/faults.txt, one at "
         "a time: each must make one of the first {group} scenarios fail, of the rate tree "
         "{tree}".format(**FAULTY))
@@ -140,6 +185,18 @@ def parts(args: argparse.Namespace) -> list[Part]:
     return found
 
 
+def kunit(part: Part, sanitizer: str) -> Path:
+    """Compile the KUnit cases of the rate group for user space; returns the program."""
+    program = OUT / f"kunit-{sanitizer}"
+    part.shims("kunit", TEST)
+    source, header = part.copy(OUT / f"checked-{part.name}")
+    # The kernel's u64 has another format
+    run(part.compiler(*SANITIZERS[sanitizer], "-Wno-format", source, TEST, HERE / "kunit.c",
+                      "-o", program, header=header, name="kunit"),
+        "fuzz-build-kunit", "building the KUnit cases of the rate group for user space", 5)
+    return program
+
+
 def ask(program: Path, *args: Any) -> list[str]:
     """What the program prints, as lines. It ends with 1 if it found something."""
     done = subprocess.run([str(word) for word in (program, *args)], text=True, check=False,
@@ -157,18 +214,7 @@ def ask(program: Path, *args: Any) -> list[str]:
 def plant(fault: dict, part: Part) -> Path:
     """Compile the fuzzer with a fault in a copy of the files."""
     folder = OUT / f"fault-{fault['number']}"
-    copies = {}
-    for name, path in part.files.items():
-        text = path.read_text()
-        if name == fault["file"]:
-            if fault["old"] not in text:
-                raise Die(f"{FAULTS.name}: the text of fault {fault['number']} is not in {name}; "
-                          "correct the list")
-            text = text.replace(fault["old"], fault["new"])
-        copies[name] = folder / name
-        copies[name].parent.mkdir(parents=True, exist_ok=True)
-        copies[name].write_text(text)
-    source, header = copies.values()
+    source, header = part.copy(folder, fault)
     program = folder / "fuzz"
     rest = [part.rest] if fault["file"] == FILES[part.name][0] else part.simulator()
     run(part.compiler(source, *rest, "-o", program, header=header),
@@ -301,6 +347,8 @@ def main(argv: Sequence[str]) -> None:
                 findings.add(lines)
     if args.family == "-":
         findings.add(ask(programs[tested[0]], "threads", args.seed, args.threads))
+    if args.family == "-" and args.san == "1":
+        findings.add(ask(kunit(tested[0], args.san)))
     say(f"{findings.packets} packets sent")
     findings.show()
     print(f"{findings.passed} passed, {findings.failed} failed")

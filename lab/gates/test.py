@@ -38,6 +38,7 @@ GATES = (  # (name, what runs)
     ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit",)),
     ("fuzz", ("fuzz",)),
+    ("fuzz, sanitized", ("fuzz", "--san", "1", "--seeds", "300", "--threads", "4")),
     ("fuzz finds faults", ("fuzz", "--faults")),
     ("demo", ("demo",)),
     ("trees", ("trees", "--brief")),

@@ -3,7 +3,7 @@
 
 import unittest
 
-from gates import changes, mutants, torture
+from gates import changes, fuzz, mutants, torture
 from tree import common
 from tree.kernel import BROKEN
 from tree.mutate import mutated, read_list
@@ -52,3 +52,15 @@ class Changes(unittest.TestCase):
                             ({}, 5e4)):
             row = {"excess": excess, "groups": [good, {**good, **bad}]}
             self.assertTrue(changes.wrong(row), bad)
+
+
+class Products(unittest.TestCase):
+    """What make fuzz checks of the C files, beside what they do."""
+
+    def test_products(self):
+        """Products in code are checked; pointers, comments, macros and lengths are not."""
+        same = "/* 2 * x */\n#define A (2 * 3)\nchar *p = q + n * sizeof(*q);\n"
+        self.assertEqual(
+            fuzz.checked(same + "x = min(f(a * 2) * b->c * 4, (u64)d *\n\t\te);\n"),
+            same + "x = min(shim_mul(shim_mul(f(shim_mul(a, 2)), b->c), 4), shim_mul((u64)d, "
+            "e));\n")

@@ -80,8 +80,8 @@
  *	time as far as there is any. This *credit* is kept for RATE_GROUP_KEEP.
  *	It is for packets that come one by one, no faster than four times the
  *	member's part of R, and it ends when the backlog exceeds a slot. There
- *	is none while a backlog has been served late in the last second, which
- *	then needs all of the unused time.
+ *	is none if, in the last second, a backlog was served late and needed
+ *	all of the unused time.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member.
@@ -766,9 +766,6 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (slot < backlog) {
 		m->credit = 0;
 		remember(&g->full, now);
-		/* Even by less than slack: it may need all unused time */
-		if (after(now, from))
-			remember(&g->late, now);
 	} else if (!m->late && !exactly && !after(tail, now) &&
 		   !remembers(&g->late, now)) {
 		m->early = max((s64)READ_ONCE(g->advance) - m->credit, 0);
@@ -790,6 +787,9 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		skip = from - later(start, now - m->horizon);
 		end = later(start, from) + ns;
 	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
+	/* Even if by less than slack: it needs all of the unused time */
+	if (backlog > slot && after(now, from) && after(end, now))
+		remember(&g->late, now);
 	if (skip > 0 && remembers(&g->full, now))
 		m->seen = atomic64_add_return(skip, &g->skipped);
 	if (!exactly || backlog >= slot)

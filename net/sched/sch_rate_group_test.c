@@ -837,6 +837,36 @@ static void rgt_test_skipped(struct kunit *test)
 	}
 }
 
+/* All together make up for no more than the horizon: of the time that a light
+ * member skipped while they were stopped, and of what nobody used since
+ */
+static void rgt_test_claims(struct kunit *test)
+{
+	struct rgt *s;
+	u32 i, j;
+
+	for (i = 0; i < 2; i++) {
+		s = rgt_new_full(test, RGT_GBIT, 4, &rgt_equal, i);
+		rgt_drop(s, &s->member[3]);
+		rgt_run(s, RGT_MS);
+		for (j = 0; j < 3; j++)
+			rgt_stop(s, &s->member[j],
+				 100 * RGT_MS - j * 10 * NSEC_PER_USEC);
+		rgt_drop(s, &s->member[2]);
+		for (j = 0; j < 850; j++) {
+			rgt_add(s, &s->member[3], 1);
+			rgt_run(s, 100 * NSEC_PER_USEC);
+		}
+		/* In the second run, one waited for 15 ms and goes first */
+		if (i)
+			rgt_fill(s, 2, 3, &rgt_equal);
+		s->excess.max = 0;
+		rgt_run(s, 20 * RGT_MS);
+		rgt_expect_near(s, rgt_max(&s->excess), rgt_horizon(s),
+				rgt_bound(s, false), "claims");
+	}
+}
+
 /* Slack follows how late calls are on average, and goes back with it */
 static void rgt_test_lag(struct kunit *test)
 {
@@ -873,23 +903,30 @@ static const struct rgt_lateness {
 	{ "300 us late",	.late = 2400 * NSEC_PER_USEC },
 	{ "one stops",		.stop = 5 * NSEC_PER_MSEC, .stops = 1 },
 	{ "all stop",		.stop = 5 * NSEC_PER_MSEC, .stops = U32_MAX },
+	{ "for longer",		.stop = 60 * NSEC_PER_MSEC, .stops = U32_MAX },
 };
 
 KUNIT_ARRAY_PARAM_DESC(rgt_lateness, rgt_lateness, name);
 
-/* Lateness costs no rate, whoever is late. It is made up for at once, and those
- * who are called together still take turns.
+/* Lateness of less than the horizon costs no rate, whoever is late. It is made
+ * up for at once, and those who are called together still take turns.
  */
 static void rgt_test_late(struct kunit *test)
 {
 	const struct rgt_lateness *p = test->param_value;
 	static const u32 n[] = { 1, 2, 8, 40 };
 	struct rgt_load load = rgt_equal;
+	u64 late, lost = 0;
 	u32 i, j, k;
 	struct rgt *s;
 
 	load.tick = p->tick;
 	load.late = p->late;
+	late = p->tick + 2ULL * p->late + p->stop;
+	if (late > RATE_GROUP_HORIZON) {
+		lost = late - RATE_GROUP_HORIZON;
+		late = RATE_GROUP_HORIZON;
+	}
 	for (i = 0; i < ARRAY_SIZE(n); i++) {
 		s = rgt_new_full(test, RGT_GBIT, n[i], &load, i);
 		for (j = 0; j < 10; j++) {
@@ -898,12 +935,12 @@ static void rgt_test_late(struct kunit *test)
 			rgt_run(s, 100 * RGT_MS);
 		}
 		RGT_EXPECT(s, s->sent * 100, GE,
-			   rgt_bytes(s, NSEC_PER_SEC) * 99);
+			   rgt_bytes(s, NSEC_PER_SEC - 10 * lost) * 99);
 		/* It may be late again before it has made up for that */
 		RGT_EXPECT(s, rgt_max(&s->excess), LE, rgt_bound(s, false) +
-			   rgt_bytes(s, p->tick + 2 * p->late + p->stop));
+			   rgt_bytes(s, late));
 		if (p->tick)
-			rgt_expect_fair(s, 990000);
+			rgt_expect_fair(s, 999000);
 	}
 }
 
@@ -1154,7 +1191,8 @@ static void rgt_test_sparse(struct kunit *test)
 }
 
 /* A packet that goes ahead comes out of the slot that its member waits for, if
- * there is enough left of it; then nobody else waits for it
+ * there is enough left of it; then nobody else waits for it. It takes nothing
+ * of what was paid for in advance: that is for others.
  */
 static void rgt_test_own(struct kunit *test)
 {
@@ -1169,6 +1207,7 @@ static void rgt_test_own(struct kunit *test)
 	while (!time_after64(part->next, rgt_now(s) + 20000))
 		rgt_run(s, NSEC_PER_USEC);
 	RGT_EXPECT(s, part->left, EQ, 2 * RGT_MTU);
+	part->credit = 1000;
 	for (i = 1; i <= 12; i++) {
 		left = part->left;
 		excess = part->excess;
@@ -1182,7 +1221,18 @@ static void rgt_test_own(struct kunit *test)
 		RGT_EXPECT(s, part->excess, EQ, excess + paid);
 		rgt_expect_near(s, rgt_tail(s), tail + rgt_ns(s, paid), 1,
 				"tail");
+		RGT_EXPECT(s, part->credit, EQ, 1000);
 	}
+	rate_group_charge(part, rgt_now(s), 300);
+	RGT_EXPECT(s, part->credit, EQ, 700);
+	RGT_EXPECT(s, part->unpaid, EQ, 0);
+
+	/* It is not late, because a backlog that waited is gone */
+	rgt_drop(s, s->member);
+	rgt_run(s, RGT_MS);
+	RGT_EXPECT(s, rate_group_ahead(part, rgt_now(s), 300), EQ, true);
+	rate_group_charge(part, rgt_now(s), 300);
+	RGT_EXPECT(s, part->lag, EQ, 0);
 }
 
 /* What a member has had too much, others have had after a quantum a round; and
@@ -1255,19 +1305,32 @@ static void rgt_test_refund(struct kunit *test)
 	}
 	rgt_expect_on_time(s);
 
+	/* A frame is not worth it, but pays for the next one */
+	rgt_add(s, other, 1);
+	rgt_run(s, 1);
+	tail = rgt_tail(s);
+	for (i = 0; i < 10; i++) {
+		if (i % 2) {
+			rgt_add(s, other, 1);
+			rgt_run(s, 1);
+		} else {
+			rgt_drop(s, other);
+		}
+		RGT_EXPECT(s, rgt_tail(s), EQ, tail);
+	}
+
 	/* Time that has passed is gone, though; at a new rate as well */
 	for (i = 0; i < 2; i++) {
 		s = rgt_new(test, RGT_GBIT, 1, &rgt_equal, i);
-		rgt_add(s, s->member, 8);
+		rgt_add(s, s->member, 64);
 		rgt_run(s, 1);
 		rgt_stop(s, s->member, NSEC_PER_SEC);
 		rgt_set_rate(s, i ? RGT_GBIT / 10 : RGT_GBIT);
 		rgt_update(s);
 		rgt_run(s, rgt_ns(s, 7 * RGT_MTU));
 		RGT_EXPECT(s, rgt_tail(s), GT, rgt_now(s));
-		slot = rgt_ns(s, s->member->part.early);
 		rgt_drop(s, s->member);
-		rgt_expect_near(s, rgt_tail(s), rgt_now(s), slot + 1, "gone");
+		rgt_expect_near(s, rgt_tail(s), rgt_now(s), 1, "gone");
 	}
 }
 
@@ -1433,8 +1496,8 @@ static void rgt_drop_out(struct rgt *s, struct rgt_member *m)
 static void rgt_test_between(struct kunit *test)
 {
 	struct rgt_member *m;
+	u64 now, tail;
 	struct rgt *s;
-	u64 now;
 	u32 i, j;
 
 	for (i = 0; i < 8; i++) {
@@ -1450,12 +1513,15 @@ static void rgt_test_between(struct kunit *test)
 		rgt_set_rate(s, s->rate);
 		RGT_EXPECT(s, rate_group_ahead(&m->part, now, 64), EQ, false);
 		rgt_set_rate(s, i & 1 ? RGT_GBIT / 1000 : RGT_GBIT);
+		tail = rgt_tail(s);
 		for (j = 0; j < 4; j++) {
 			if (i & 2)
 				rgt_drop(s, &s->member[j]);
 			else
 				rgt_drop_out(s, &s->member[j]);
 		}
+		if (i & 2)
+			RGT_EXPECT(s, rgt_tail(s), EQ, tail);
 		rgt_update(s);
 		RGT_EXPECT(s, rate_group_ahead(&m->part, now, 64), EQ, true);
 		rate_group_charge(&m->part, now, 64);
@@ -1710,6 +1776,59 @@ static void rgt_test_hold(struct kunit *test)
 	}
 }
 
+/* A hold ends when its backlog is gone, or its member takes another rank. Who
+ * has waited for long would not look again before it is over, 50 us later.
+ */
+static void rgt_test_release(struct kunit *test)
+{
+	const struct rgt_load burst = { .len = RGT_LEN(1490), .burst = 1 };
+	struct rgt_member *m;
+	struct rgt *s;
+	u64 sent;
+	u32 i, j;
+
+	for (i = 0; i < 2; i++) {
+		s = rgt_new(test, 10 * RGT_GBIT, 3, &rgt_equal, i);
+		m = s->member;
+		rgt_fill(s, 1, 2, &rgt_equal);
+		for (j = 0; j < 20; j++) {
+			m[0].part.rank = RATE_GROUP_RANK - 2;
+			rgt_fill(s, 0, 1, &rgt_equal);
+			rgt_run(s, RGT_MS);
+			if (i)
+				m[0].part.rank = RATE_GROUP_RANK + 2;
+			else
+				rgt_drop(s, &m[0]);
+			rgt_run(s, 200 * NSEC_PER_USEC);
+		}
+		/* For a slot, and a 128th of the time */
+		RGT_EXPECT(s, m[1].wait, LE, RGT_MS + 20 * NSEC_PER_USEC);
+	}
+
+	/* Siblings of that rank still go before later ones */
+	m[0].part.rank = RATE_GROUP_RANK - 2;
+	m[2].part.rank = RATE_GROUP_RANK - 2;
+	m[2].load = &burst;
+	rgt_run(s, RGT_MS);
+	sent = m[1].sent;
+	for (j = 0; j < 100; j++) {
+		rgt_add(s, &m[2], 11);
+		rgt_run(s, 50 * NSEC_PER_USEC);
+	}
+	RGT_EXPECT(s, m[1].sent, EQ, sent);
+
+	/* Nobody waits because an earlier backlog has waited for long */
+	for (i = 0; i < 3; i++)
+		rgt_drop(s, &m[i]);
+	rgt_run(s, RGT_MS);
+	rgt_add(s, &m[2], 11);
+	rgt_run(s, NSEC_PER_USEC);
+	m[1].wait = 0;
+	rgt_add(s, &m[1], 1);
+	rgt_run(s, RGT_MS);
+	RGT_EXPECT(s, m[1].wait, LE, rgt_ns(s, 12 * RGT_MTU));
+}
+
 /* What the group knows of its members is forgotten within two seconds */
 static void rgt_test_forget(struct kunit *test)
 {
@@ -1835,6 +1954,7 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE_PARAM(rgt_test_saturated, rgt_saturated_gen_params),
 	KUNIT_CASE(rgt_test_fair),
 	KUNIT_CASE(rgt_test_skipped),
+	KUNIT_CASE(rgt_test_claims),
 	KUNIT_CASE(rgt_test_lag),
 	KUNIT_CASE_PARAM(rgt_test_late, rgt_lateness_gen_params),
 	KUNIT_CASE(rgt_test_burst),
@@ -1855,6 +1975,7 @@ static struct kunit_case rgt_cases[] = {
 	KUNIT_CASE(rgt_test_credit),
 	KUNIT_CASE(rgt_test_ranks),
 	KUNIT_CASE(rgt_test_hold),
+	KUNIT_CASE(rgt_test_release),
 	KUNIT_CASE(rgt_test_forget),
 	KUNIT_CASE(rgt_test_share),
 	KUNIT_CASE(rgt_test_random),

@@ -444,7 +444,8 @@ static void make_tbf(struct scenario *s)
 		any_member(s, m, from_to(200, 2200) / n, 7);
 		m->tbf = true;
 		m->src[1].kind = NONE;
-		m->burst = from_to(1, 200) * 1000;
+		m->burst = one_in(8) ? magnitude(1000, U32_MAX) :
+				      from_to(1, 200) * 1000;
 	}
 	if (one_in(3))
 		changes(s, from_to(1, 4));
@@ -665,12 +666,95 @@ static void make_tins(struct scenario *s)
 		changes(s, from_to(1, 4));
 }
 
+/* One on time that always sends, beside many that have a packet now and then:
+ * what these pay for in advance is forgotten until the next one
+ */
+static void make_lone(struct scenario *s)
+{
+	u32 n = one_in(2) ? from_to(1, 12) : from_to(1, 100);
+	struct spec *m = add(s);
+
+	s->rate = magnitude(GBIT / 10, 100 * GBIT);
+	s->ns = max(packets_ns(s, 20000, MTU), 20 * NSEC_PER_MSEC);
+	s->events = 1000000;
+	m->tbf = one_in(2);
+	m->src[0] = fixed(SATURATED, MTU);
+	if (one_in(3))
+		any_size(&m->src[0]);
+	while (n--) {
+		struct source *src;
+
+		m = add(s);
+		m->tbf = one_in(2);
+		src = &m->src[0];
+		*src = fixed(PACED, one_in(2) ? MTU : from_to(64, MTU));
+		src->sparse = one_in(3);
+		src->pause = from_to(RATE_GROUP_KEEP, 4 * RATE_GROUP_KEEP) + 1;
+		src->from = rnd(src->pause);
+	}
+}
+
+/* Bursts of more than a slot and pauses; then one always sends, beside them */
+static void make_bursts(struct scenario *s)
+{
+	u32 n = from_to(2, 40);
+	struct spec *m = add(s);
+
+	s->rate = magnitude(GBIT / 10, 40 * GBIT);
+	s->ns = packets_ns(s, 4000, MTU);
+	m->src[0] = fixed(SATURATED, MTU);
+	m->src[0].from = s->ns / 2 + rnd(s->ns / 4);
+	while (n--) {
+		struct source *src;
+
+		m = add(s);
+		m->tbf = one_in(2);
+		src = &m->src[0];
+		*src = fixed(PACED, MTU);
+		src->count = from_to(2, 64);
+		src->pause = packets_ns(s, from_to(200, 1000), MTU);
+		src->from = rnd(src->pause);
+	}
+}
+
+/* TX queues hold a little, and tell late what they have sent: what is there is
+ * taken out many packets at a time
+ */
+static void make_bql(struct scenario *s)
+{
+	u32 i, n = one_in(2) ? from_to(1, 3) : from_to(1, 24);
+	u32 light = one_in(2) ? 0 : from_to(1, 12);
+	u64 line;
+
+	s->rate = magnitude(GBIT / 10, 40 * GBIT);
+	s->ns = max(packets_ns(s, 20000, MTU), 20 * NSEC_PER_MSEC);
+	s->warm = s->ns / 10;
+	s->events = 1000000;
+	line = s->rate * from_to(11, 100) / 10;
+	for (i = 0; i < n + light; i++) {
+		struct spec *m = add(s);
+
+		m->tbf = one_in(2);
+		m->line = line;
+		m->bql = magnitude(4 * MTU, 300000);
+		/* So that it is never idle before it has told */
+		m->irq = 1 + rnd(ns_of(line, m->bql / 2));
+		if (i < n) {
+			m->src[0] = fixed(SATURATED, MTU);
+			m->fair = !light;
+			continue;
+		}
+		m->src[0] = fixed(POISSON, one_in(2) ? MTU : 300);
+		at_share(s, &m->src[0], from_to(10, 400) / light);
+	}
+}
+
 /* How often each is taken, of 1000, and what is checked besides the bounds, the
  * books and clocks
  */
 const struct family families[] = {
 	/* Members that are in time wait for no more than some rounds */
-	{ "any", 220, make_any, C_STARVED | C_WEIGHTS },
+	{ "any", 140, make_any, C_STARVED | C_WEIGHTS },
 	/* What goes ahead, and what is paid late, leaves the rest its turns */
 	{ "small", 50, make_small, C_STARVED },
 	/* The same for longer. No more than a fair share */
@@ -703,6 +787,12 @@ const struct family families[] = {
 	{ "cpus", 20, make_cpus, C_NO_LOSS | C_FAIR },
 	/* Later ranks have all that is left */
 	{ "ranks", 20, make_ranks, 0 },
+	/* What is paid in advance comes out of time that nobody uses */
+	{ "lone", 30, make_lone, C_ON_TIME | C_STARVED },
+	/* Time that others skipped before is not a new backlog's */
+	{ "bursts", 30, make_bursts, C_ON_TIME | C_STARVED },
+	/* Nor do TX queues that stop all the time cost any rate */
+	{ "bql", 20, make_bql, C_NO_LOSS },
 	/* Turns of tins depend on thresholds, so waits may be longer */
 	{ "tins", 60, make_tins, C_WEIGHTS },
 };
@@ -730,7 +820,6 @@ void make_scenario(struct scenario *s, u64 seed, const char *family)
 	s->warm = 0;
 	s->race = 0;
 	s->tick = 0;
-	s->known = false;
 	s->singly = !(f->checks & C_GREEDY) && one_in(2);
 	s->cpus = 0;
 	s->events = 0;
@@ -799,6 +888,9 @@ static void print_spec(const struct spec *m)
 	if (m->stop_every)
 		printf(" stops %lu every %lu%s", m->stop, m->stop_every,
 		       m->together ? " together" : "");
+	if (m->bql)
+		printf(" TX queue of %u at %lu, told every %lu", m->bql, m->line,
+		       m->irq);
 	if (m->hang != NEVER)
 		printf(" hangs at %lu", m->hang);
 	if (m->reset_every)

@@ -45,7 +45,7 @@ static u64 at_seed;
 static void hangs(int signal)
 {
 	(void)signal;
-	printf("\nFAIL seed %lu: a call does not return within %u s\n", at_seed,
+	printf("\nFAIL seed %lu: a call does not return within %u s of CPU time\n", at_seed,
 	       PATIENCE);
 	fflush(stdout);
 	_exit(3);
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 	u64 first, count, i, ok = 0, packets = 0;
 	bool threads = argc > 1 && !strcmp(argv[1], "threads");
 
-	signal(SIGALRM, hangs);
+	signal(SIGPROF, hangs);
 	if (argc > 1 && !strcmp(argv[1], "trace"))
 		return trace(number(argc, argv, 2), name(argc, argv, 3));
 

@@ -8,6 +8,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include <sys/time.h>
 #include <kernel.h>
 #include <net/sch_rate_group.h>
 
@@ -17,7 +18,7 @@
 #define CHANGES		64	/* of the rate */
 #define MTU		1514
 #define GBIT		125000000ULL
-#define PATIENCE	20U	/* s of the host that a run may take */
+#define PATIENCE	20U	/* s of CPU time that a run may take */
 
 typedef __int128 s128;
 
@@ -71,6 +72,9 @@ struct spec {
 	u64	stop_every;	/* mean time between stops of its TX queue */
 	u64	stop;		/* their mean length */
 	bool	together;	/* at the same times as others */
+	u32	bql;		/* its TX queue holds so many bytes, 0: any; */
+	u64	line;		/* it sends them at that rate, */
+	u64	irq;		/* and says at multiples of that what is gone */
 	u64	hang;		/* from then on it is stopped for ever */
 	u64	reset_every;	/* its backlog vanishes */
 	u64	leave_every;	/* it leaves, or joins again */
@@ -105,7 +109,6 @@ struct scenario {
 	u64			warm;	/* what was before does not count as share */
 	u32			race;	/* siblings come in between, one in so many */
 	u64			tick;	/* timers fire at multiples of that */
-	bool			known;	/* the kernel reports it */
 	bool			singly;	/* a packet may go before the next comes */
 	u32			cpus;	/* 0: code takes no time. Otherwise */
 	u64			call_ns; /* a wake-up takes that of a CPU, */
@@ -131,6 +134,7 @@ enum check {
 	CLOCK,		/* of a member went back */
 	LIVELOCK,	/* it is told to ask again now, without end */
 	LOSS,		/* of rate, because of timers that are late */
+	OVERFLOW,	/* a product, a quotient or a time does not fit */
 	CHECKS,
 };
 
@@ -141,6 +145,7 @@ enum check {
 #define C_NO_HORIZON	BIT(3)	/* the bound is that without the horizon */
 #define C_NO_LOSS	BIT(4)	/* lateness costs no rate */
 #define C_WEIGHTS	BIT(5)	/* members may have any weight */
+#define C_ON_TIME	BIT(6)	/* nobody is late: the bounds are narrower */
 
 /* What came of a scenario: of each check the figure that was worst, and what
  * it may be, in permille as well; and the first that was too much
@@ -157,7 +162,9 @@ struct outcome {
 	u64	calls;
 	u64	writes;		/* to the tail */
 	u64	most;		/* excess, with C_NO_HORIZON or not */
-	u64	sent[MEMBERS];	/* after the warm-up */
+	u64	sent[MEMBERS];	/* after the warm-up, */
+	u64	all;		/* of all members, */
+	u64	could;		/* and what could have been sent, bytes */
 };
 
 extern const char * const check_names[CHECKS];
@@ -167,6 +174,8 @@ extern enum check only;	/* that counts; CHECKS: any */
 
 /* sim.c */
 void simulate(const struct scenario *s, struct outcome *o);
+/* Jain's index of n figures, in millionths */
+u64 jain_index(const u64 *of, u32 n);
 
 /* families.c */
 extern const struct family families[];
@@ -184,6 +193,14 @@ bool run_rows(void);
 extern __thread bool shim_in_thread;
 extern __thread s64 shim_thread_moved;
 bool run_threads(u64 seed);
+
+/* A busy host is no reason to end a run, as it were for alarm() */
+static inline void begin_patience(void)
+{
+	struct itimerval one = { .it_value.tv_sec = PATIENCE };
+
+	setitimer(ITIMER_PROF, &one, NULL);
+}
 
 /* Random numbers: splitmix64 */
 static inline u64 next_random(u64 *state)

@@ -14,12 +14,11 @@ static struct scenario s;
 static struct outcome o;
 static const struct family family = { .name = "rows" };
 
-enum kind { ONE_STOPS, ALL_STOP, LATE, TICK_4, TICK_10, KNOWN_4, KNOWN_10, CPUS };
+enum kind { ONE_STOPS, ALL_STOP, LATE, TICK_4, TICK_10, CPUS };
 
 static const char * const kinds[] = {
 	"one stops for 5 ms", "all stop for 5 ms", "300 us late",
-	"ticks of 4 ms", "ticks of 10 ms", "known ticks of 4 ms",
-	"known ticks of 10 ms", "one CPU, 40 us a call",
+	"ticks of 4 ms", "ticks of 10 ms", "one CPU, 40 us a call",
 };
 
 static void begin(double gbit, u64 ns, u64 warm)
@@ -47,39 +46,14 @@ static struct spec *add(void)
 	return m;
 }
 
-static double share(void)
-{
-	double sent = 0;
-	u32 i;
-
-	for (i = 0; i < s.n; i++)
-		sent += o.sent[i];
-	return 100 * sent / bytes_in(s.rate, s.ns - s.warm);
-}
-
-static double jain_index(void)
-{
-	double sum = 0, squares = 0;
-	u32 i;
-
-	for (i = 0; i < s.n; i++) {
-		sum += o.sent[i];
-		squares += (double)o.sent[i] * o.sent[i];
-	}
-	return sum * sum / squares / s.n;
-}
-
 /* n: members; 0: one cake for all */
 static void run_late(enum kind kind, u32 n, double gbit)
 {
 	u32 i;
 
 	begin(gbit, 2200 * NSEC_PER_MSEC, 200 * NSEC_PER_MSEC);
-	if (kind >= TICK_4 && kind <= KNOWN_10) {
-		s.tick = (kind == TICK_4 || kind == KNOWN_4 ? 4 : 10) *
-			 NSEC_PER_MSEC;
-		s.known = kind >= KNOWN_4;
-	}
+	if (kind == TICK_4 || kind == TICK_10)
+		s.tick = (kind == TICK_4 ? 4 : 10) * NSEC_PER_MSEC;
 	if (kind == CPUS) {
 		s.cpus = 1;
 		s.call_ns = 40 * NSEC_PER_USEC;
@@ -117,12 +91,12 @@ static bool late_rows(void)
 			j = i % ARRAY_SIZE(counts);
 			if (!j) {
 				run_late(kind, 0, rates[i / ARRAY_SIZE(counts)]);
-				could = share();
+				could = 100.0 * o.all / o.could;
 				root = o.most;
 			}
 			run_late(kind, counts[j], rates[i / ARRAY_SIZE(counts)]);
-			used = share();
-			jain = jain_index();
+			used = 100.0 * o.all / o.could;
+			jain = jain_index(o.sent, s.n) / 1e6;
 			/* Two packets beside what the other has */
 			most = 1.1 * root + 2 * MTU;
 			printf("%-26s%8g%10u%10.2f%10.2f%10.1f%10.1f%10.3f",
@@ -146,8 +120,10 @@ static bool late_rows(void)
 	return good;
 }
 
-/* wake: packets of each member, all at once, in addition */
-static void run_light(u8 kind, u32 n, double gbit, u32 len, u32 wake)
+/* count: packets that come at once, to members whose timers are 20 us late if
+ * these are several; wake: packets of each member, all at once, in addition
+ */
+static void run_light(u8 kind, u32 n, double gbit, u32 len, u32 count, u32 wake)
 {
 	u32 i;
 
@@ -159,7 +135,12 @@ static void run_light(u8 kind, u32 n, double gbit, u32 len, u32 wake)
 		m->src[0].kind = kind;
 		m->src[0].lo = len;
 		m->src[0].hi = len;
-		m->src[0].pause = ns_of(s.rate, (u64)len * n) * 10 / 6;
+		m->src[0].pause = ns_of(s.rate, (u64)len * n * count) * 10 / 6;
+		if (count > 1) {
+			m->src[0].count = count;
+			m->late = 20 * NSEC_PER_USEC;
+			m->late_one_in = 1;
+		}
 		m->src[0].from = m->src[0].pause * i / n;
 		if (!wake)
 			continue;
@@ -178,9 +159,10 @@ static bool light_rows(void)
 	static const u32 counts[] = { 2, 8, 40 }, lens[] = { 1514, 200 };
 	static const char * const names[] = {
 		"60 %, regular", "60 %, random", "the same, + 1 each",
-		"the same, + 64 each",
+		"the same, + 64 each", "60 %, bursts of 32, late",
 	};
-	static const u32 wakes[] = { 0, 0, 1, 64 };
+	static const u32 bursts[] = { 1, 1, 1, 1, 32 };
+	static const u32 wakes[] = { 0, 0, 1, 64, 0 };
 	bool good = true;
 	double writes;
 	u32 i, k, l, r;
@@ -192,7 +174,7 @@ static bool light_rows(void)
 	for (l = 0; l < ARRAY_SIZE(lens); l++)
 	for (k = 0; k < ARRAY_SIZE(names); k++) {
 		run_light(k ? POISSON : PACED, counts[i], rates[r], lens[l],
-			  wakes[k]);
+			  bursts[k], wakes[k]);
 		writes = (double)o.writes / o.packets;
 		printf("%-26s%8g%10u%10u%10.1f%10.3f", names[k], rates[r],
 		       counts[i], lens[l], o.most / 1e3, writes);

@@ -59,6 +59,7 @@ static bool plainer_member(struct scenario *s, u32 i)
 	less |= without(s, m[i].late, 0);
 	less |= without(s, m[i].stop_every, 0);
 	less |= without(s, m[i].together, false);
+	less |= without(s, m[i].bql, 0);
 	less |= without(s, m[i].hang, NEVER);
 	less |= without(s, m[i].reset_every, 0);
 	less |= without(s, m[i].leave_every, 0);

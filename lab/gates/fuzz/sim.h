@@ -48,6 +48,8 @@ struct member {
 	u64		call;		/* because packets have come, or so */
 	u64		timer;		/* when it asked to be called, or later */
 	u64		stopped;	/* no call before that */
+	u64		holds;		/* its TX queue, bytes, */
+	u64		held_at;	/* then */
 	u64		step;		/* on a CPU: goes on then */
 	u32		visit;		/* packets since it has its CPU */
 	bool		queued;		/* waits for a CPU */

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
-#include <unistd.h>
 #include "fuzz.h"
 
 #define THREADS		3
@@ -203,7 +202,7 @@ bool run_threads(u64 seed)
 	s64 tail;
 	u32 i;
 
-	alarm(PATIENCE);
+	begin_patience();
 	start = below(&random, 2) ? U64_MAX - below(&random, NSEC_PER_MSEC) :
 				    1 + below(&random, BIT_ULL(40));
 	memset(&group, 0, sizeof(group));

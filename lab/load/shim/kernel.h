@@ -75,10 +75,28 @@ typedef int64_t s64;
 #define clamp_t(t, v, l, h) clamp((t)(v), (t)(l), (t)(h))
 #define abs(x)		({ __auto_type _v = (x); _v < 0 ? -_v : _v; })
 
-#define time_after64(a, b)	((s64)((b) - (a)) < 0)
+/* A user has this function: a result does not fit */
+void shim_overflow(const char *what);
+
+/* Times wrap, but those that are compared are less than half of all apart, with some room */
+static inline bool time_after64(u64 a, u64 b)
+{
+	s64 ns = b - a;
+
+	if (ns > S64_MAX / 4 * 3 || ns < -(S64_MAX / 4 * 3))
+		shim_overflow("times are too far apart");
+	return ns < 0;
+}
+
 #define time_before64(a, b)	time_after64(b, a)
 
-extern unsigned int hrtimer_resolution;	/* of timers, ns */
+/* lab/gates/fuzz.py can put this in place of each product in the C files */
+#define shim_mul(a, b) ({						\
+	__typeof__((a) * (b)) _product;					\
+									\
+	if (__builtin_mul_overflow(a, b, &_product))			\
+		shim_overflow(#a " * " #b);				\
+	_product; })
 
 #define DEBUG_NET_WARN_ON_ONCE(cond)	do { if (cond) abort(); } while (0)
 
@@ -97,12 +115,14 @@ static inline u64 div64_u64(u64 a, u64 b)
 	return a / b;
 }
 
-/* Saturates as the kernel's generic one does */
+/* On x86, this traps if the quotient does not fit */
 static inline u64 mul_u64_u64_div_u64(u64 a, u64 b, u64 d)
 {
 	unsigned __int128 n = (unsigned __int128)a * b / d;
 
-	return n > U64_MAX ? U64_MAX : n;
+	if (n > U64_MAX)
+		shim_overflow("the quotient of mul_u64_u64_div_u64()");
+	return n;
 }
 
 static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)

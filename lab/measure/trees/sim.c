@@ -23,6 +23,12 @@
 
 unsigned long locks;
 
+void shim_overflow(const char *what)
+{
+	fprintf(stderr, "overflow: %s\n", what);
+	abort();
+}
+
 struct class {
 	struct rate_tree_class *c, own;
 	int parent;
