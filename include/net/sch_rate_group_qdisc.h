@@ -62,8 +62,8 @@ struct rate_group_set {
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
  * Read and changed with RTNL held, @set changed with the lock of the qdisc as
- * well. The owner sets @member and what is below @changed, and frees @spare when
- * it is destroyed.
+ * well. The owner sets @member and what is below @changed, and frees @spare
+ * when it is destroyed.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;

@@ -17,6 +17,7 @@
 #define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early, or without slot */
 #define RATE_TREE_LATE		(250 * NSEC_PER_USEC) /* without a kick */
 #define RATE_TREE_PRIOS		8
+#define RATE_TREE_LEVELS	8		/* told apart in statistics */
 #define RATE_TREE_SLOTS		8		/* of a member at a time */
 #define RATE_TREE_GRANTS	64		/* under one hold of the lock */
 
@@ -184,10 +185,17 @@ struct rate_tree_slot {
  * @backlogged: it has something to send
  * @paused: it does not wait for a slot until @ask
  * @free: it has waited for no slot since it was idle, and may do without one
+ * @payer: for the owner's statistics: whose rate pays for what it sends next,
+ *	so many levels above its class
+ * @above: the same: classes that its slots have brought above their ceil, a bit
+ *	for each level, and the root if one had to wait; cleared by the owner
+ * @paid: what they have paid for, by level, bytes
  * @wanted: its backlog less @left, bytes
  * @booked: bytes in @slot
  * @waits: it is in @waiting of its class
  * @slots: how many of @slot are in use
+ * @pays: what is to be added to @paid
+ * @exceeds: what is to be added to @above
  * @known: the queue has accounted for the first slot in its ask
  * @slot: granted, and not begun when the queue last asked
  * @waiting: in the list of its class
@@ -195,7 +203,7 @@ struct rate_tree_slot {
  * @open: in the list of its queue
  * @due: in the tree of its queue
  *
- * Fields up to @free, and @known, @open and @due, are protected by the
+ * Fields up to @paid, and @known, @open and @due, are protected by the
  * queue's lock, the rest by the tree's. Exceptions: @wanted, @longest and @owed
  * are written under the queue's lock, and read under the tree's; @booked and
  * @waits are read under the queue's lock. If one of them is old, the member is
@@ -215,10 +223,15 @@ struct rate_tree_member {
 	bool			backlogged;
 	bool			paused;
 	bool			free;
+	u8			payer;
+	u8			above;
+	s32			paid[RATE_TREE_LEVELS];
 	u32			wanted;
 	u32			booked;
 	bool			waits;
 	u8			slots;
+	u32			pays[RATE_TREE_LEVELS];
+	u8			exceeds;
 	bool			known;
 	struct rate_tree_slot	slot[RATE_TREE_SLOTS];
 	struct list_head	waiting;
@@ -232,6 +245,8 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 		   struct rate_tree_class *parent);
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		   u8 prio, u64 now);
+void rate_tree_tokens(struct rate_tree_class *c, u64 now, s64 *tokens,
+		      s64 *ctokens);
 void rate_tree_remove(struct rate_tree_class *c);
 
 void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,

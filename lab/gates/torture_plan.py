@@ -188,7 +188,7 @@ class Plan:
             return [f"{start} classid {handle}{minor}"]
         rate, ceil = self.rng.choice([(1, 20), (20, 20), (5, 100), (1000, 1000)])
         words = f"rate {rate}mbit ceil {ceil}mbit prio {self.rng.choice([0, 0, 1, 7])}"
-        local = " noshared" if self.rng.random() < .15 else ""
+        local = " local" if self.rng.random() < .15 else ""
         return [f"{start} parent {handle}{above} classid {handle}{minor} htb {words}{local}"]
 
     def refusal(self, dev: str) -> list[str]:

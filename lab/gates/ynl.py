@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """make ynl: the shared option and its statistics by netlink's own description.
 
-Boots the patched kernel and configures cake and tbf below mq and mqprio with the
-tree's YNL command line and Documentation/netlink/specs/tc.yaml, without tc. That
-shows that the description and the kernel mean the same by each attribute, that the
-group's rates are reported, and that refusals come with a reason. One line a check;
-the last is 'N passed, N failed'.
+Boots the patched kernel and configures cake and tbf below mq and mqprio, and htb with
+its classes, with the tree's YNL command line and Documentation/netlink/specs/tc.yaml,
+without tc. That shows that the description and the kernel mean the same by each
+attribute, that the group's rates are reported, that what htb dumps can be sent back to
+it as a request, and that refusals come with a reason. One line a check; the last is
+'N passed, N failed'.
 """
 
 import json
@@ -68,6 +69,20 @@ class Device:
         return self.do("newqdisc", kind=kind, parent=MAJOR + parent,
                        handle=major * MAJOR, options=options)
 
+    def set_class(self, handle: int, parent: int, options: dict, *flags: str) -> str:
+        """Create (with the flags for that) or change a class of htb; as do()."""
+        return self.do("newtclass", *flags, kind="htb", handle=handle, parent=parent,
+                       options=options)
+
+    def classes(self) -> dict[int, tuple[int, dict, dict]]:
+        """Classes of htb: {handle: (parent, options, statistics of its own)}."""
+        status, out, err = cli("--no-schema", "--output-json", "--dump", "gettclass",
+                               "--json", json.dumps({"family": 0, "ifindex": self.index}))
+        if status:
+            raise RuntimeError(f"gettclass: {out} {err}")
+        return {c["handle"]: (c["parent"], c["options"], c["stats2"]["app"])
+                for c in json.loads(out) if c["kind"] == "htb"}
+
     def delete_root(self) -> str:
         """Take all qdiscs off the device."""
         return self.do("delqdisc", parent=ROOT_HANDLE, handle=MAJOR)
@@ -110,6 +125,22 @@ def tbf(rate: int, **more: Any) -> dict:
     if "peak" in more:
         parms["peakrate"] = {"rate": more.pop("peak"), "linklayer": 1}
     return {"parms": parms, "burst": 1 << 14, **more}
+
+
+def htb(**more: Any) -> dict:
+    """Options of an htb; more: attributes beside the struct."""
+    return {"init": {"version": 3, "rate2quantum": 10}, **more}
+
+
+def htb_class(rate: int, ceil: int, wire: tuple[int, int] = (0, 0), **more: Any) -> dict:
+    """Options of a class of htb.
+
+    rate, ceil: bytes/s. wire: overhead of the rate and of the ceil, bytes. more:
+    attributes beside the struct.
+    """
+    rates = {name: {"rate": value, "linklayer": 1, "overhead": overhead}
+             for name, value, overhead in (("rate", rate, wire[0]), ("ceil", ceil, wire[1]))}
+    return {"parms": {**rates, "buffer": 20000, "cbuffer": 30000, "quantum": 1514}, **more}
 
 
 def rate_of(kind: str, options: dict) -> int | None:
@@ -236,6 +267,89 @@ def tbf_below_mq(dev: Device) -> Iterator[dict]:
                   dev.put("tbf", 0, 1, tbf(RATE, shared=1)), "shared", "mq, mqprio")
 
 
+def htb_tree(dev: Device) -> Iterator[dict]:
+    """An htb with three classes on each of two queues; one class is local."""
+    yield accepted("newqdisc mq", dev.put("mq", 0, 1, {}))
+    for queue in (1, 2):
+        major = 0x10 + queue
+        root = major * MAJOR
+        new = ("--create", "--excl")
+        yield accepted(f"newqdisc htb, queue {queue}",
+                       dev.put("htb", queue, major, htb(shared=1)))
+        yield accepted("newtclass, the root",
+                       dev.set_class(root + 1, root, htb_class(RATE, RATE, (24, 0)), *new))
+        yield accepted("newtclass below it",
+                       dev.set_class(root + 2, root + 1, htb_class(RATE // 4, RATE), *new))
+        yield accepted("newtclass, a local one",
+                       dev.set_class(root + 3, root + 1,
+                                     htb_class(RATE // 8, RATE, local=True), *new))
+
+
+def htb_replay(dev: Device) -> Iterator[dict]:
+    """What is dumped of htb and its classes is accepted as a request, and changes nothing."""
+    first = dev.classes()
+    for handle, (parent, options, _) in first.items():
+        yield accepted(f"the dump of class {handle:x} as a change of it",
+                       dev.set_class(handle, parent, options))
+    yield row("then the dump is the same", strip(dev.classes()) == strip(first), dev.classes())
+
+    options = dev.dump()[0x11][1]
+    yield row("an htb has its tree's number", options.get("shared") == 1, options)
+    # A dump has all of the version, a request only the first half of it
+    options["init"]["version"] >>= 16
+    yield accepted("delqdisc", dev.do("delqdisc", parent=MAJOR + 1, handle=0x11 * MAJOR))
+    yield accepted("the dump of an htb as a new one", dev.put("htb", 1, 0x11, options))
+    for handle, (parent, options, _) in sorted(first.items()):
+        if handle // MAJOR == 0x11:
+            yield accepted(f"the dump of class {handle:x} as a new one",
+                           dev.set_class(handle, parent, options, "--create", "--excl"))
+    yield row("then the dump is the same", strip(dev.classes()) == strip(first), dev.classes())
+
+
+def strip(classes: dict) -> dict:
+    """What devices.classes() gives, without statistics."""
+    return {handle: (parent, options) for handle, (parent, options, _) in classes.items()}
+
+
+def htb_below_mq(dev: Device) -> Iterator[dict]:
+    """Shared classes of htb: what they dump, that it can be replayed, what is refused."""
+    yield from htb_tree(dev)
+    found = dev.classes()
+    for queue in (1, 2):
+        root = (0x10 + queue) * MAJOR
+        shared, local = found.get(root + 2, (0, {}, {})), found.get(root + 3, (0, {}, {}))
+        overheads = [shared[1].get("parms", {}).get(of, {}).get("overhead")
+                     for of in ("rate", "ceil")]
+        yield row("a class shows the overhead of the root", overheads == [24, 24], shared)
+        yield row("a class has the statistics of htb",
+                  {"lends", "borrows", "giants", "tokens", "ctokens"} <= set(shared[2]), shared)
+        yield row("a shared class also has the sum of all queues",
+                  shared[2].get("shared-bytes") == 0 and "local" not in shared[1], shared)
+        yield row("a local class is local, and has no sum",
+                  "local" in local[1] and "shared-bytes" not in local[2], local)
+    yield from htb_replay(dev)
+    root = 0x12 * MAJOR
+    yield refused("htb: shared for a class", dev.set_class(
+        root + 2, root + 1, htb_class(RATE // 4, RATE, shared=1)), "given to the qdisc")
+    yield refused("htb: local for a class that is shared", dev.set_class(
+        root + 2, root + 1, htb_class(RATE // 4, RATE, local=True)), "cannot become local")
+    yield refused("htb: another overhead than that of the rate of the root", dev.set_class(
+        root + 1, root, htb_class(RATE, RATE, (24, 28))), "of the class at the root")
+    yield refused("htb: local for an htb", dev.put("htb", 3, 0x13, htb(local=True)),
+                  "given to classes")
+    yield accepted("newqdisc htb that shares nothing", dev.put("htb", 3, 0x13, htb()))
+    root = 0x13 * MAJOR
+    yield refused("htb: local for a class that shares nothing", dev.set_class(
+        root + 1, root, htb_class(RATE, RATE, local=True), "--create"), "leave out local")
+    yield accepted("newtclass that shares nothing", dev.set_class(
+        root + 1, root, htb_class(RATE, RATE, (24, 28)), "--create"))
+    alone = dev.classes()[root + 1]
+    yield row("its overheads are its own, and it has no sum",
+              alone[1]["parms"]["ceil"]["overhead"] == 28 and "shared-bytes" not in alone[2],
+              alone)
+    yield accepted("delqdisc mq", dev.delete_root())
+
+
 def run_checks(_: Any) -> Iterator[dict]:
     """Run the scenarios; a row for each check. Runs in the guest."""
     dev = Device("d0", 4)
@@ -243,6 +357,7 @@ def run_checks(_: Any) -> Iterator[dict]:
     yield from cake_below_mqprio(dev)
     yield from cake_at_root(dev)
     yield from tbf_below_mq(dev)
+    yield from htb_below_mq(dev)
 
 
 # ------------------------------------------------------------ host side

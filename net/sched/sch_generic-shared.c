@@ -53,9 +53,14 @@
  *	The block itself may be freed at once. @sch may be attached and
  *	assigned again.
  *
- * All three are called in process context under RTNL, never under a qdisc lock.
- * They must not rely on the netdev instance lock: a filter request that drops
- * the last reference to a qdisc holds RTNL alone.
+ * shared_used(sch, shared, txq)
+ *	Optional. The TX queue @txq, which was not in use, will be, as after
+ *	ethtool -L. Its qdisc may be of any kind, and need not have joined.
+ *	One or more of the children that share the block are told.
+ *
+ * All of them are called in process context under RTNL, never under a qdisc
+ * lock. They must not rely on the netdev instance lock: a filter request that
+ * drops the last reference to a qdisc holds RTNL alone.
  *
  * Every child of such a kind joins if it was attached by a request. Those that
  * a parent creates itself join if the parent calls qdisc_shared_prepare() for
@@ -73,8 +78,9 @@ struct qdisc_shared_block {
 /* Of the children of a parent; NULL if they share nothing */
 static struct hlist_head *qdisc_shared_blocks(struct Qdisc *parent)
 {
-	const struct Qdisc_class_ops *cops = parent ? parent->ops->cl_ops : NULL;
+	const struct Qdisc_class_ops *cops;
 
+	cops = parent ? parent->ops->cl_ops : NULL;
 	return cops && cops->shared_blocks ? cops->shared_blocks(parent) : NULL;
 }
 
@@ -201,6 +207,34 @@ void qdisc_shared_leave(struct Qdisc *child)
 	if (!--block->users) {
 		hlist_del_init(&block->node);
 		kvfree(block);
+	}
+}
+
+static struct Qdisc *qdisc_shared_child(struct net_device *dev, unsigned int i)
+{
+	return rtnl_dereference(netdev_get_tx_queue(dev, i)->qdisc_sleeping);
+}
+
+/**
+ * qdisc_shared_used - tell siblings that one more TX queue will be used
+ * @txq: the queue
+ *
+ * Context: process context, RTNL held.
+ */
+void qdisc_shared_used(struct netdev_queue *txq)
+{
+	struct qdisc_shared_block *last = NULL;
+	struct net_device *dev = txq->dev;
+	struct Qdisc *child;
+	unsigned int i;
+
+	for (i = 0; i < dev->num_tx_queues; i++) {
+		child = qdisc_shared_child(dev, i);
+		if (!child->shared_joined || child->shared == last)
+			continue;
+		last = child->shared;
+		if (child->ops->shared_used)
+			child->ops->shared_used(child, last->data, txq);
 	}
 }
 

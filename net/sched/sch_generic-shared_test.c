@@ -100,6 +100,12 @@ static void sqt_detach(struct Qdisc *sch, void *shared)
 	priv->block = NULL;
 }
 
+static void sqt_used(struct Qdisc *sch, void *shared,
+		     struct netdev_queue *txq)
+{
+	sqt_log(rtnl_dereference(txq->qdisc_sleeping), "used");
+}
+
 static void sqt_reset(struct Qdisc *sch)
 {
 	sqt_log(sch, "reset");
@@ -511,6 +517,25 @@ static void sqt_test_device(struct kunit *test)
 	sqt_remove("A1 out, A1 reset, A2 out, A2 reset");
 }
 
+/* Members are told of a queue that comes into use, whatever is on it */
+static void sqt_test_used(struct kunit *test)
+{
+	sqt_ops[0].shared_used = sqt_used;
+	sqt_add(1, SQT_A, "A1 in");
+	sqt_add(2, SQT_P, "");
+	sqt_set_queues(1, "P2 reset");
+	sqt_set_queues(2, "P2 used");
+	sqt_add(2, SQT_A, "A2 in, P2 reset");
+	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "A2 used");
+	sqt_set_queues(2, "");
+	sqt_add(1, NULL, "A1 out, A1 reset");
+	sqt_add(2, SQT_B, "B2 in, A2 out, A2 reset");
+	sqt_set_queues(1, "B2 reset");
+	sqt_set_queues(2, "");
+	sqt_ops[0].shared_used = NULL;
+}
+
 /* If somebody holds a child, it leaves with the device, and ends later. */
 static void sqt_test_outlives(struct kunit *test)
 {
@@ -547,6 +572,7 @@ static struct kunit_case sqt_cases[] = {
 	KUNIT_CASE(sqt_test_no_parent),
 	KUNIT_CASE(sqt_test_never),
 	KUNIT_CASE(sqt_test_device),
+	KUNIT_CASE(sqt_test_used),
 	KUNIT_CASE(sqt_test_outlives),
 	KUNIT_CASE(sqt_test_graft),
 	{}

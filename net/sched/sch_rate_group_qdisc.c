@@ -16,8 +16,8 @@
  *
  * Below one parent there may be several groups, such as one for each traffic
  * class of an mqprio. The user gives each a number. The parent's block has the
- * list of them. A group is allocated for its first member, of whatever kind, and
- * freed when the last has left.
+ * list of them. A group is allocated for its first member, of whatever kind,
+ * and freed when the last has left.
  *
  * A group has one rate. A joiner takes it over, or brings the same. A request
  * that changes the rate of one member changes it for all.

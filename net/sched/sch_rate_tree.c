@@ -340,6 +340,31 @@ static bool rate_tree_own(const struct rate_tree_class *c, u64 at)
 	return !c->own;
 }
 
+/* How many levels up the first class is that has its rate to pay with */
+static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
+{
+	u8 level = 0;
+
+	for (; c->parent && !rate_tree_assured(c, at); c = c->parent)
+		level++;
+
+	return min(level, RATE_TREE_LEVELS - 1);
+}
+
+/* Which classes are above their ceil then, a bit for each level up? The root
+ * has no other than the end of all slots.
+ */
+static u8 rate_tree_above(const struct rate_tree_class *c, u64 then, bool busy)
+{
+	u8 level = 0, above = 0;
+
+	for (; c->parent; c = c->parent, level++)
+		if (c->ceil < c->parent->ceil && after(c->ceil_until, then))
+			above |= BIT(level);
+
+	return busy ? above | BIT(level) : above;
+}
+
 /* A class got a slot */
 static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			      u32 len)
@@ -425,10 +450,11 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	struct rate_tree_speed *ns = &t->root.ceil_ns;
 	struct rate_tree_class *c = &t->root, *n;
 	u64 at = later(t->tail, now), start;
-	struct rate_tree_member *m;
 	u32 wanted, longest, slot, most;
+	struct rate_tree_member *m;
 	bool lags = false;
 	u64 round;
+	u8 payer;
 
 	/* Nobody has a claim to time in which all were above their ceils */
 	if (!rate_tree_wants(c))
@@ -478,6 +504,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		round = (u64)n->members * max(slot, n->longest);
 		n->round = max(n->round, min(round, BIT(28)));
 	}
+	payer = rate_tree_payer(c, at);
 	for (n = c; n->parent; n = n->parent) {
 		if (most)
 			rate_tree_account(n, start, at, most);
@@ -489,6 +516,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		t->tail = start + to_ns_exact(ns, most);
 		t->last = m;
 		rate_tree_book(m, start, t->tail, most);
+		m->pays[payer] += most;
+		m->exceeds |= rate_tree_above(c, t->tail, after(start, now));
 	}
 
 	return true;
@@ -562,6 +591,32 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 	       to_ns(&m->queue->ns, bytes) <= m->queue->slack / 2;
 }
 
+/* Whose rate pays for the next packet? What was overdrawn, the last one did. */
+static void rate_tree_next_payer(struct rate_tree_member *m)
+{
+	int i;
+
+	for (i = 0; i < RATE_TREE_LEVELS; i++) {
+		if (m->paid[i] > 0) {
+			m->payer = i;
+			return;
+		}
+	}
+}
+
+/* Tell the owner what the slots that were granted do */
+static void rate_tree_tell(struct rate_tree_member *m)
+{
+	int i;
+
+	for (i = 0; i < RATE_TREE_LEVELS; i++)
+		m->paid[i] += m->pays[i];
+	memset(m->pays, 0, sizeof(m->pays));
+	rate_tree_next_payer(m);
+	m->above |= m->exceeds;
+	m->exceeds = 0;
+}
+
 static void rate_tree_begin(struct rate_tree_member *m,
 			    const struct rate_tree_slot *s)
 {
@@ -574,6 +629,7 @@ static void rate_tree_begin(struct rate_tree_member *m,
 	WRITE_ONCE(m->wanted, m->wanted - min(m->wanted, s->len));
 	m->turn += (min_t(s64, turn, NSEC_PER_SEC) - m->turn) / 4;
 	m->since = s->start;
+	rate_tree_tell(m);
 }
 
 /* Let a member begin the slots whose time has come */
@@ -754,6 +810,9 @@ void rate_tree_charge(struct rate_tree_member *m, u32 len)
 	if (len > m->longest)
 		WRITE_ONCE(m->longest, len);
 	m->next += to_ns(&m->queue->ns, len);
+	m->paid[m->payer] -= len;
+	if (m->paid[m->payer] <= 0)
+		rate_tree_next_payer(m);
 	m->left -= len;
 	if (m->left <= 0) {
 		WRITE_ONCE(m->owed, -m->left);
@@ -863,6 +922,9 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 			rate_tree_grant(t, now);
 	}
 	m->free = rate_tree_room(m, now);
+	memset(m->paid, 0, sizeof(m->paid));
+	memset(m->pays, 0, sizeof(m->pays));
+	m->payer = rate_tree_payer(m->class, now);
 	m->since = now;
 	spin_unlock(&t->lock);
 }
@@ -1032,6 +1094,31 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 	return changed;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_tokens - what a class could send at once, for statistics
+ * @c: the class
+ * @now: time, ns
+ * @tokens: set to the time for which it has not used its rate, ns; negative: to
+ *	that until it may use it again
+ * @ctokens: the same of its ceil
+ *
+ * The root has one rate, which is also its ceil. No burst limits these.
+ *
+ * Context: RTNL held, in process context.
+ */
+void rate_tree_tokens(struct rate_tree_class *c, u64 now, s64 *tokens,
+		      s64 *ctokens)
+{
+	struct rate_tree *t = c->tree;
+
+	spin_lock_bh(&t->lock);
+	*tokens = now - (c->parent ? c->rate_until + c->parent->behind :
+				     t->tail);
+	*ctokens = now - (c->parent ? c->ceil_until : t->tail);
+	spin_unlock_bh(&t->lock);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_tokens, "NET_SCHED_INTERNAL");
 
 /**
  * rate_tree_add - add a class

@@ -41,6 +41,8 @@ struct rtt_flow {
 	u64			first;	/* when the first of them did, ns */
 	u64			longest; /* wait, ns */
 	u64			bytes;	/* sent in what is measured */
+	u64			paid[3]; /* of these, by who above paid */
+	u32			above[3]; /* turns that exceed a ceil there */
 	u64			paused;	/* it cannot send before that, ns */
 	u32			told;	/* backlog, bytes */
 	bool			joined;
@@ -191,6 +193,18 @@ static void rtt_sent(struct rtt *s, struct rtt_flow *f)
 	f->bytes += f->len;
 }
 
+/* What a qdisc counts */
+static void rtt_count(struct rtt *s, struct rtt_flow *f)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(f->paid) && s->now >= s->from; i++) {
+		f->paid[i] += f->m.payer == i ? f->len : 0;
+		f->above[i] += !!(f->m.above & BIT(i));
+	}
+	f->m.above = 0;
+}
+
 static void rtt_tell(struct rtt *s, struct rtt_flow *f)
 {
 	f->told = rtt_backlog(s, f);
@@ -221,6 +235,7 @@ static void rtt_call(struct rtt *s, struct rtt_queue *q)
 			rate_tree_pause(m, now, now + RTT_MS);
 			continue;
 		}
+		rtt_count(s, f);
 		rtt_sent(s, f);
 		rate_tree_charge(m, f->len);
 		rtt_tell(s, f);
@@ -1540,6 +1555,72 @@ static void rtt_test_random(struct kunit *test)
 	}
 }
 
+static void rtt_expect_paid(struct rtt *s, const struct rtt_flow *f, int up,
+			    u64 least, u64 most)
+{
+	u64 part = div64_u64(f->paid[up] * 1000, s->bytes);
+
+	KUNIT_EXPECT_GE_MSG(s->test, part, least, "class %u, %d", f->class, up);
+	KUNIT_EXPECT_LE_MSG(s->test, part, most, "class %u, %d", f->class, up);
+}
+
+/* Who pays for what is sent, who is above a ceil by it, and what is left */
+static void rtt_test_statistics(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 a = rtt_add(s, 0, 4 * RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 a1 = rtt_add(s, a, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	u32 b = rtt_add(s, 0, 2 * RTT_GBIT, 3 * RTT_GBIT, 10000, 0);
+	u32 idle = rtt_add(s, 0, RTT_GBIT, 2 * RTT_GBIT, 10000, 0);
+	struct rtt_flow *fa = rtt_load(s, a1, 0), *fb = rtt_load(s, b, 1), *f;
+	s64 tokens, ctokens;
+
+	/* a1 has 1 of its rate and, of 4 that a has, what it does not need then
+	 * for its own; the root pays the rest of 7. b has 2 and 1.
+	 */
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect_paid(s, fa, 0, 95, 105);
+	rtt_expect_paid(s, fa, 1, 295, 405);
+	rtt_expect_paid(s, fa, 2, 195, 305);
+	rtt_expect_paid(s, fb, 0, 195, 205);
+	rtt_expect_paid(s, fb, 1, 95, 105);
+
+	/* Only b is held back by its ceil. Turns wait for each other. */
+	KUNIT_EXPECT_EQ(test, fa->above[0], 0);
+	KUNIT_EXPECT_EQ(test, fa->above[1], 0);
+	KUNIT_EXPECT_GT(test, fa->above[2], 500);
+	KUNIT_EXPECT_GT(test, fb->above[0], 500);
+	KUNIT_EXPECT_GT(test, fb->above[1], 500);
+
+	rate_tree_tokens(rtt_class(s, idle), s->now, &tokens, &ctokens);
+	KUNIT_EXPECT_EQ(test, tokens, s->now);
+	KUNIT_EXPECT_EQ(test, ctokens, s->now);
+	rate_tree_tokens(rtt_class(s, b), s->now, &tokens, &ctokens);
+	KUNIT_EXPECT_LT(test, abs(tokens), RTT_MS);
+	KUNIT_EXPECT_LT(test, abs(ctokens), RTT_MS);
+	rate_tree_tokens(rtt_class(s, 0), s->now, &tokens, &ctokens);
+	KUNIT_EXPECT_LE(test, tokens, 0);
+	KUNIT_EXPECT_GT(test, tokens, -RTT_MS);
+	KUNIT_EXPECT_EQ(test, ctokens, tokens);
+	rtt_end(s);
+
+	/* Also of packets that need no turn, within the rate and beyond */
+	s = rtt_init(test, 0, 10 * RTT_GBIT);
+	a = rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+	b = rtt_add(s, 0, RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
+	rtt_load(s, a, 0);
+	rtt_load(s, b, 1);
+	for (f = s->flow; f < s->flow + s->flows; f++) {
+		f->len = 100;
+		f->gap = 20 * NSEC_PER_USEC;
+	}
+	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
+	rtt_expect_paid(s, &s->flow[0], 0, 490, 510);
+	rtt_expect_paid(s, &s->flow[1], 1, 450, 510);
+	KUNIT_EXPECT_EQ(test, s->flow[0].above[0], 0);
+	rtt_end(s);
+}
+
 static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_shares),
 	KUNIT_CASE(rtt_test_borrow),
@@ -1574,6 +1655,7 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_rate),
 	KUNIT_CASE(rtt_test_stop),
 	KUNIT_CASE(rtt_test_idle),
+	KUNIT_CASE(rtt_test_statistics),
 	KUNIT_CASE(rtt_test_random),
 	{}
 };
