@@ -3,7 +3,10 @@
 #ifndef __NET_SCH_RATE_TREE_H
 #define __NET_SCH_RATE_TREE_H
 
+#include <linux/atomic.h>
+#include <linux/cache.h>
 #include <linux/list.h>
+#include <linux/llist.h>
 #include <linux/rbtree.h>
 #include <linux/spinlock.h>
 #include <linux/time64.h>
@@ -12,14 +15,18 @@
 /* See DOC: rate tree */
 #define RATE_TREE_SLOT_MAX	12288U		/* or longest packet, bytes */
 #define RATE_TREE_ROUND		(200 * NSEC_PER_USEC) /* wanted for all slots */
-#define RATE_TREE_AHEAD		(40 * NSEC_PER_USEC) /* granted in advance */
-#define RATE_TREE_HORIZON	NSEC_PER_MSEC	/* unused time made up for */
-#define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early, or without slot */
-#define RATE_TREE_LATE		(250 * NSEC_PER_USEC) /* without a kick */
+#define RATE_TREE_AHEAD		(32 * NSEC_PER_USEC) /* granted in advance */
+#define RATE_TREE_HORIZON	NSEC_PER_MSEC	/* unused rate made up for */
+#define RATE_TREE_LATENESS	(25 * NSEC_PER_MSEC) /* the same, slots */
+#define RATE_TREE_PATIENCE	(12 * NSEC_PER_MSEC) /* with a queue that stopped */
+#define RATE_TREE_KEEP		(25 * NSEC_PER_MSEC) /* credit */
+#define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early at most */
+#define RATE_TREE_LAG		(50ULL * NSEC_PER_USEC) /* the same if late */
+#define RATE_TREE_LATE		(10 * NSEC_PER_USEC) /* without a kick */
 #define RATE_TREE_PRIOS		8
-#define RATE_TREE_LEVELS	8		/* told apart in statistics */
-#define RATE_TREE_SLOTS		8		/* of a member at a time */
+#define RATE_TREE_SLOTS		64		/* of a queue at a time */
 #define RATE_TREE_GRANTS	64		/* under one hold of the lock */
+#define RATE_TREE_NEVER		U64_MAX		/* there is nothing to wait for */
 
 /**
  * struct rate_tree_speed - how long bytes take
@@ -39,6 +46,8 @@ struct rate_tree_speed {
  * @parent: NULL for the root
  * @rate: that the class gets whatever others do, bytes/s
  * @ceil: that it gets at most, bytes/s
+ * @burst: of @rate, that it may catch up on, ns
+ * @cburst: of @ceil, the same, ns
  * @quantum: its weight when more than the rates is there, bytes
  * @prio: of a class without children: who is served first then, from 0
  * @rate_ns: @rate as time
@@ -58,7 +67,8 @@ struct rate_tree_speed {
  * @by_rate: children that may have a slot, by @rate_until
  * @by_over: the same by @over, for each priority
  * @prios: for which of these there are any
- * @waiting: members that want a slot
+ * @waiting: members that want a slot, by what they were @served
+ * @turn: what the one was served that had the last slot, bytes
  * @state: whether it may have a slot, is above its ceil, or wants none
  * @own: the last slot went to one of @waiting, not to a child
  * @at_prio: the priority that it has now: of what waits below it, the first
@@ -73,6 +83,8 @@ struct rate_tree_class {
 	struct rate_tree_class	*parent;
 	u64			rate;
 	u64			ceil;
+	u64			burst;
+	u64			cburst;
 	u32			quantum;
 	u8			prio;
 	struct rate_tree_speed	rate_ns;
@@ -91,7 +103,8 @@ struct rate_tree_class {
 	struct rb_root_cached	by_rate;
 	struct rb_root_cached	by_over[RATE_TREE_PRIOS];
 	unsigned long		prios;
-	struct list_head	waiting;
+	struct rb_root_cached	waiting;
+	u64			turn;
 	enum {
 		RATE_TREE_IDLE,
 		RATE_TREE_READY,
@@ -106,145 +119,199 @@ struct rate_tree_class {
 
 /**
  * struct rate_tree - what the queues of a device share
- * @lock: taken once per slot, within that of a queue
- * @tail: end of the last slot that was granted, ns
- * @last: the member that was granted it; NULL if that has become idle
+ * @lock: taken to grant slots, within that of a queue
+ * @due: when slots are to be granted again, ns
+ * @next: the queue that sees to that; NULL if nobody waits
+ * @idle: nobody may have a slot
  * @changes: of the rate of the root, counted; a queue that sees a new one
  *	forgets what it expects
+ * @tail: end of the last slot that was granted, ns
+ * @spare: time that nobody has used of late, ns
  * @blocked: classes above their ceil, by @ceil_until
  * @classes: all but the root; changes under RTNL
+ * @queues: those that have members
+ * @nqueues: how many these are
  * @root: its ceil is the rate of all
+ *
+ * Queues read what is before @tail without the lock. If that is old, a queue
+ * takes the lock in vain, or later than it could.
  */
 struct rate_tree {
-	spinlock_t		lock;	/* of classes, and slots of members */
-	u64			tail;
-	struct rate_tree_member	*last;
+	spinlock_t		lock;	/* of classes, and of what is granted */
+	atomic64_t		due;
+	struct rate_tree_queue	*next;
+	bool			idle;
 	u32			changes;
+	u64			tail;
+	u64			spare;
 	struct rb_root_cached	blocked;
 	struct list_head	classes;
+	struct list_head	queues;
+	u32			nqueues;
 	struct rate_tree_class	root;
+};
+
+/**
+ * struct rate_tree_slot - bytes that a member may send
+ * @m: the member, NULL if it wants them no more
+ * @start: when the first may go, ns
+ * @at: when it was granted, ns
+ * @len: how many
+ * @payer: see &struct rate_tree_member
+ * @above: the same
+ */
+struct rate_tree_slot {
+	struct rate_tree_member	*m;
+	u64			start;
+	u64			at;
+	u32			len;
+	u8			payer;
+	u8			above;
 };
 
 /**
  * struct rate_tree_queue - a queue that sends for classes of a tree
  * @tree: the tree
- * @granted: members with slots that have not begun: under the tree's lock
- * @open: members that are in their slots, or need none
- * @due: members that wait and have no slot yet, by @ask
- * @ask: when the first of @granted begins, ns
- * @wake: when the queue is going to ask, ns: read under the tree's lock
- * @grants: slots that its members were granted: under the tree's lock
- * @seen: of @grants, when the queue asked last
  * @kick: lets the queue ask soon; called under the tree's lock
- * @booked: there were @granted when the queue last looked
+ * @open: the member that is in its slot, or NULL
+ * @next: when its next byte may go, ns
+ * @left: of its slot, bytes
+ * @lost: when that is lost, ns
+ * @free: members that need no slot for what they have
+ * @paused: members that cannot send
+ * @owing: members that have sent without a slot since the queue had the lock
+ * @backlogs: members that have something to send, and can
+ * @members: all of them
+ * @credit: bytes that may go without a slot
+ * @credit_at: when it was given, ns
+ * @since: when the last slot began, or the queue began to wait, ns
+ * @turn: how long it waits for a slot, averaged, ns
+ * @look: when it looks for a slot, ns
+ * @asked: when it asked to be called, ns; 0: not
+ * @lag: how late it was of late when it had asked, ns
+ * @slack: how early a packet may go, ns
+ * @ahead: that slots are granted in advance, ns
  * @changes: of the tree, as far as the queue has seen them
- * @ns: speed of the root, as of the last look at the tree
- * @slack: how early a packet may go, and how much without a slot, ns
+ * @ns: speed of the root
+ * @quantum: the most of @credit, bytes
+ * @posts: members that begin to want slots
+ * @wake: when the queue is going to look, ns
+ * @begun: how many of its slots are over, or have begun
+ * @beyond: sent beyond what slots and credit allow, bytes in all
+ * @granted: how many slots the queue was granted in all
+ * @settled: of @beyond, what the root was charged
+ * @node: in @queues of the tree
+ * @stuck: members that may have no slot before the queue begins some
+ * @slot: that were granted and have not begun, from @begun to @granted
  *
- * Protected by the lock of the queue, unless said.
+ * The queue's lock protects what is before @posts. Up to @beyond, the queue
+ * writes under its lock, and others read under that of the tree; the rest is
+ * the other way round.
  */
 struct rate_tree_queue {
 	struct rate_tree	*tree;
-	struct list_head	granted;
-	struct list_head	open;
-	struct rb_root_cached	due;
-	u64			ask;
-	atomic64_t		wake;
-	u32			grants;
-	u32			seen;
-	bool			booked;
 	void			(*kick)(struct rate_tree_queue *q);
-	u32			changes;
+	struct rate_tree_member	*open;
+	u64			next;
+	s64			left;
+	u64			lost;
+	struct list_head	free;
+	struct list_head	paused;
+	struct list_head	owing;
+	u32			backlogs;
+	u32			members;
+	s32			credit;
+	u64			credit_at;
+	u64			since;
+	u32			turn;
+	u64			look;
+	u64			asked;
+	u32			lag;
 	u32			slack;
+	u64			ahead;
+	u32			changes;
 	struct rate_tree_speed	ns;
-};
+	u32			quantum;
 
-/**
- * struct rate_tree_slot - bytes that a member may send
- * @start: when the first may go, ns
- * @end: when the last will have gone, at the rate of the root, ns
- * @len: how many
- */
-struct rate_tree_slot {
-	u64	start;
-	u64	end;
-	u32	len;
+	struct llist_head	posts ____cacheline_aligned_in_smp;
+	atomic64_t		wake;
+	u32			begun;
+	u32			beyond;
+
+	u32			granted ____cacheline_aligned_in_smp;
+	u32			settled;
+	struct list_head	node;
+	struct list_head	stuck;
+	struct rate_tree_slot	slot[RATE_TREE_SLOTS];
 };
 
 /**
  * struct rate_tree_member - a class on one queue
  * @class: the class
  * @queue: the queue
- * @next: when the next byte may go, ns
- * @left: what may still go, bytes; negative: what went too much
- * @since: when it began to wait, its last slot began, or it became idle, ns
- * @ask: when to ask for a slot, ns
- * @turn: how long it waits for a slot, averaged, ns
- * @longest: length of the longest packet of this backlog, bytes
- * @owed: the same as @left if that is negative, bytes
- * @backlogged: it has something to send
- * @paused: it does not wait for a slot until @ask
- * @free: it has waited for no slot since it was idle, and may do without one
+ * @backlog: what it has to send, bytes
+ * @paused: it cannot send before @until
+ * @until: see @paused, ns
+ * @since: when its backlog began, ns
+ * @list: in @free or @paused of its queue
+ * @owing: in that list of its queue
  * @payer: for the owner's statistics: whose rate pays for what it sends next,
  *	so many levels above its class
  * @above: the same: classes that its slots have brought above their ceil, a bit
  *	for each level, and the root if one had to wait; cleared by the owner
- * @paid: what they have paid for, by level, bytes
- * @wanted: its backlog less @left, bytes
- * @booked: bytes in @slot
- * @waits: it is in @waiting of its class
- * @slots: how many of @slot are in use
- * @pays: what is to be added to @paid
- * @exceeds: what is to be added to @above
- * @known: the queue has accounted for the first slot in its ask
- * @slot: granted, and not begun when the queue last asked
- * @waiting: in the list of its class
- * @granted: in the list of its queue
- * @open: in the list of its queue
- * @due: in the tree of its queue
+ * @posted: it is in @posts of its queue: cleared under the tree's lock
+ * @post: in @posts of its queue
+ * @wanted: its backlog less what is left of its slot, bytes
+ * @longest: length of the longest packet of this backlog, bytes
+ * @begun: bytes of slots that are over, or have begun, in all
+ * @beyond: bytes that it sent beyond its slots, in all
+ * @waits: it is in @waiting of its class, or in @stuck of its queue
+ * @granted: bytes of slots in all
+ * @settled: of @beyond, what its classes were charged
+ * @room: that its classes leave for packets without slots, bytes
+ * @lender: who pays for these, as @payer
+ * @served: bytes that it got, or would have if it had waited always
+ * @waiting: in the tree of its class
+ * @stuck: in the list of its queue
  *
- * Fields up to @paid, and @known, @open and @due, are protected by the
- * queue's lock, the rest by the tree's. Exceptions: @wanted, @longest and @owed
- * are written under the queue's lock, and read under the tree's; @booked and
- * @waits are read under the queue's lock. If one of them is old, the member is
- * granted less or more than it has to send, or does not wait although it
- * should: rate_tree_ask() looks again.
+ * As in &struct rate_tree_queue: the queue's lock protects what is before
+ * @wanted, the queue writes what is before @waits, others the rest. All of the
+ * sums wrap around.
  */
 struct rate_tree_member {
 	struct rate_tree_class	*class;
 	struct rate_tree_queue	*queue;
-	u64			next;
-	s64			left;
-	u64			since;
-	u64			ask;
-	u32			turn;
-	u32			longest;
-	u32			owed;
-	bool			backlogged;
+	u32			backlog;
 	bool			paused;
-	bool			free;
+	u64			until;
+	u64			since;
+	struct list_head	list;
+	struct list_head	owing;
 	u8			payer;
 	u8			above;
-	s32			paid[RATE_TREE_LEVELS];
+	bool			posted;
+	struct llist_node	post;
+
 	u32			wanted;
-	u32			booked;
+	u32			longest;
+	u32			begun;
+	u32			beyond;
+
 	bool			waits;
-	u8			slots;
-	u32			pays[RATE_TREE_LEVELS];
-	u8			exceeds;
-	bool			known;
-	struct rate_tree_slot	slot[RATE_TREE_SLOTS];
-	struct list_head	waiting;
-	struct list_head	granted;
-	struct list_head	open;
-	struct rb_node		due;
+	u32			granted;
+	u32			settled;
+	u32			room;
+	u8			lender;
+	u64			served;
+	struct rb_node		waiting;
+	struct list_head	stuck;
 };
 
 void rate_tree_init(struct rate_tree *t);
 void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 		   struct rate_tree_class *parent);
-bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
-		   u8 prio, u64 now);
+bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
+		   u64 cburst, u32 quantum, u8 prio, u64 now);
 void rate_tree_tokens(struct rate_tree_class *c, u64 now, s64 *tokens,
 		      s64 *ctokens);
 void rate_tree_remove(struct rate_tree_class *c);

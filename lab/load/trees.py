@@ -9,165 +9,13 @@ kernel: guest() puts it on the device hop0 below one of CONTENDERS and meters cl
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field
 
 from load.hop import NAME, Hop
+from load.shares import BURST, GBIT, GSO, HEADER, LOCKS, MBIT, MS, SECOND, US, Tree
 from load.tcp import SEGMENT
 from load.traffic import FRAME, tc
 
-GBIT, MBIT = 1e9, 1e6
-SECOND, MS, US = 10**9, 10**6, 10**3  # ns
-NEVER = 2**62  # ns
-GSO, HEADER = 65226, 54  # bytes, of a packet that is not split, and of each segment's header
-BURST = 65536  # bytes, of each class: with less, htb loses what a class may send while others do
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
-
-
-@dataclass
-class Class:
-    """A class: bit/s, quantum in bytes. wants: bit/s of its flows, inf if they always send."""
-
-    parent: int
-    rate: float
-    ceil: float
-    quantum: int
-    prio: int
-    wants: float = 0
-    children: list[int] = field(default_factory=list)
-
-
-@dataclass
-class Flow:
-    """Packets of a leaf on a queue: their bytes, and ns from one to the next (0: always one more).
-
-    They are sent from begin to stop, and then for `on` of each on + off; all ns.
-    """
-
-    leaf: int
-    queue: int
-    length: int
-    gap: int
-    on: int
-    off: int
-    begin: int
-    stop: int
-
-
-@dataclass
-class Tree:
-    """A tree, the loads of its leaves, and when they are looked at.
-
-    end, start: that time, ns; start 0: the last four fifths of it. late: how late timers are
-    on average, ns. bound: how much a class may be off what it should get, %; None: that is not
-    known. over: what the next hop may have to queue, KB; None: shown, not judged. locks: how often
-    its lock may be taken per packet; None: shown, not judged. changes: of classes, (ns, number,
-    rate, ceil). sparse: numbers of flows whose waits count.
-    """
-
-    ceil: float
-    end: int = SECOND
-    start: int = 0
-    late: int = 3 * US
-    bound: float | None = 0.5
-    over: float | None = 64
-    locks: float | None = None
-    classes: list[Class] = field(default_factory=list)
-    flows: list[Flow] = field(default_factory=list)
-    changes: list[tuple[int, int, int, int]] = field(default_factory=list)
-    sparse: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.start = self.start or self.end // 5
-        self.classes.append(Class(-1, self.ceil, self.ceil, FRAME, 0))
-
-    def add(self, parent: int, rate: float, ceil: float = 0, quantum: int = 20000,
-            prio: int = 0) -> int:
-        """Add a class (bit/s; ceil 0: that of the root) and return its number."""
-        self.classes.append(Class(parent, rate, ceil or self.ceil, quantum, prio))
-        self.classes[parent].children.append(len(self.classes) - 1)
-        return len(self.classes) - 1
-
-    def load(self, leaf: int, queues: Sequence[int], bps: float = 0, on: int = 0, off: int = 0,
-             length: int = FRAME, begin: int = 0, stop: int = NEVER) -> None:
-        """Flows of a leaf, one on each queue: bit/s each while on (ns), 0: always something."""
-        gap = round(8e9 * length / bps) if bps else 0
-        for queue in queues:
-            self.flows.append(Flow(leaf, queue, length, gap, on, off, begin, stop))
-            if stop >= self.end:
-                part = on / (on + off) if off else 1
-                self.classes[leaf].wants += bps * part if bps else float("inf")
-
-    @property
-    def due(self) -> float:
-        """What all classes together should get, bit/s: the rate, or what they may send."""
-        return wanted(self, max(one.prio for one in self.classes))[0]
-
-    def text(self, seed: int) -> str:
-        """What sim.c reads."""
-        lines = [f"run {self.end} {self.start} {self.late} {seed}"]
-        lines += [f"class {c.parent} {c.rate:.0f} {c.ceil:.0f} {c.quantum} {c.prio}"
-                  for c in self.classes]
-        lines += ["flow " + " ".join(map(str, astuple(flow))) for flow in self.flows]
-        lines += ["change " + " ".join(map(str, change)) for change in self.changes]
-        return "\n".join(lines) + "\n"
-
-
-# ------------------------------------------------------- what it should be
-
-def divided(amount: float, parts: Sequence[tuple[float, float]]) -> list[float]:
-    """An amount by weight, to each no more than it wants; parts: (weight, wants)."""
-    got = [0.0] * len(parts)
-    open_ = [i for i, (_, wants) in enumerate(parts) if wants > 0]
-    while open_ and amount > 1:
-        level = amount / sum(parts[i][0] for i in open_)
-        full = [i for i in open_ if parts[i][1] - got[i] <= level * parts[i][0]]
-        for i in full or open_:
-            more = parts[i][1] - got[i] if full else level * parts[i][0]
-            got[i] += more
-            amount -= more
-        open_ = [i for i in open_ if i not in full] if full else []
-    return got
-
-
-def wanted(tree: Tree, prio: int) -> list[float]:
-    """What each class would take, bit/s, if leaves of a later priority had their rate only."""
-    wants = [0.0] * len(tree.classes)
-    for number, one in reversed(list(enumerate(tree.classes))):  # children come after parents
-        if one.children:
-            inside = sum(wants[child] for child in one.children)
-        elif one.prio <= prio:
-            inside = one.wants
-        else:
-            inside = min(one.rate, one.wants)
-        wants[number] = min(one.ceil, inside)
-    return wants
-
-
-def ideal(tree: Tree) -> list[float]:
-    """What each class should get, bit/s: its max-min share.
-
-    From the root down, what a class gets goes to its children: to each its rate, then the rest
-    by quantum to those of the first priority, then to those of the next. The priority of a class
-    with children is the first of those that want more below it.
-    """
-    prios = sorted({one.prio for one in tree.classes if not one.children})
-    wants = [wanted(tree, prio) for prio in prios]  # the last: what they want in all
-    gets = [0.0] * len(tree.classes)
-    gets[0] = wants[-1][0]
-    for number, one in enumerate(tree.classes):
-        kids = [(child, tree.classes[child]) for child in one.children]
-        rates = divided(gets[number], [(kid.rate, min(kid.rate, wants[-1][child]))
-                                       for child, kid in kids])
-        left = gets[number] - sum(rates)
-        for (child, _), rate in zip(kids, rates):
-            gets[child] = rate
-        for want in wants:
-            rest = divided(left, [(kid.quantum, max(want[child] - gets[child], 0))
-                                  for child, kid in kids])
-            left -= sum(rest)
-            for (child, _), more in zip(kids, rest):
-                gets[child] += more
-    return gets
 
 
 # ------------------------------------------------------------- the trees
@@ -332,7 +180,7 @@ def relieved() -> Tree:
 
 def goes_on() -> Tree:
     """A site of 100 Mbit on an idle link, of whose two classes the one that goes first stops."""
-    tree = Tree(10 * GBIT, start=520 * MS, end=720 * MS)
+    tree = Tree(10 * GBIT, start=520 * MS, end=720 * MS, locks=LOCKS[100 * MBIT])
     site = tree.add(0, 100 * MBIT, 100 * MBIT)
     tree.load(tree.add(site, MBIT, 100 * MBIT, prio=7), [0])
     tree.load(tree.add(site, MBIT, 100 * MBIT), [1], stop=500 * MS)
@@ -391,13 +239,30 @@ def sparse(rate: float, busy: int, share: float = 0.25) -> Tree:
     return tree
 
 
-def light(part: float, length: int, locks: float) -> Tree:
+def light(part: float, length: int) -> Tree:
     """Eight classes on as many queues that send a part of 10 Gbit, in packets of a length."""
-    tree = Tree(10 * GBIT, end=SECOND // 4, bound=None, locks=locks)
+    tree = Tree(10 * GBIT, end=SECOND // 4, bound=None)
     for _ in range(8):
         leaf = tree.add(0, GBIT)
         tree.sparse += range(len(tree.flows), len(tree.flows) + 8)
         tree.load(leaf, range(8), bps=part * tree.ceil / 64, length=length)
+    return tree
+
+
+def members(count: int, rate: float, part: float = 0, **more) -> Tree:
+    """A class on so many queues that always send, or a part of the rate."""
+    tree = Tree(rate, end=SECOND if rate < GBIT else SECOND // 4, bound=None if part else 1, **more)
+    tree.load(tree.add(0, rate / 2), range(count), bps=part * rate / count)
+    return tree
+
+
+def lengths(*some: int) -> Tree:
+    """Two classes on eight queues, each of which has packets of one of some lengths."""
+    tree = Tree(10 * GBIT, end=SECOND // 2, over=None, even=True)
+    for rate in (5 * GBIT, 2 * GBIT):
+        leaf = tree.add(0, rate)
+        for queue in range(8):
+            tree.load(leaf, [queue], length=some[queue % len(some)])
     return tree
 
 
@@ -447,8 +312,8 @@ TREES: dict[str, Callable[[], Tree]] = {
     "8 classes, every other on one queue": lambda: flat(8, every=2),
     "32 classes on 8 queues": lambda: flat(32),
     "128 classes, every other on one queue": lambda: flat(128, every=2),
-    "8 classes, 64 KB GSO": lambda: flat(8, length=GSO, over=None),
-    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=None),
+    # 64 KB take longer than slots are granted ahead: one at a time
+    "8 classes, 64 KB GSO": lambda: flat(8, length=GSO, over=None, locks=1.1),
     "rates of 24 Gbit below 10": overcommitted,
     "4 of 8 classes have a ceil of 1 Gbit": ceils,
     "a site of 2.5 Gbit, 50 customers of 200 Mbit": crowded_site,
@@ -476,14 +341,33 @@ TREES: dict[str, Callable[[], Tree]] = {
     "a class starts on one queue: first 5 ms": lambda: starts([0]),
     "a class starts on all queues: first 5 ms": lambda: starts(range(8)),
     "the same on one queue, 1 Gbit": lambda: starts([0], GBIT),
-    "the rate changes 100 times a second": changing,
     "sparse beside 8, 1 Gbit": lambda: sparse(GBIT, 8),
     "sparse beside 32, 1 Gbit": lambda: sparse(GBIT, 32),
     "sparse beside rates of 32 Gbit below 10": lambda: sparse(10 * GBIT, 8, share=3.2),
     "sparse on busy sites": sparse_site,
-    "20 % of 10 Gbit in packets of 64 bytes": lambda: light(0.2, 64, locks=0.5),
-    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME, locks=4),
+    "20 % of 10 Gbit in packets of 64 bytes": lambda: light(0.2, 64),
+    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME),
 }
+
+# Not in the kernel: the lab changes no rates there, and its timers are not late
+SIMULATED: dict[str, Callable[[], Tree]] = {
+    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=None),
+    "the rate changes 100 times a second": changing,
+    **{f"{count} of a class, {rate / GBIT:g} Gbit{f', {part:.0%} of it' if part else ''}":
+       lambda count=count, rate=rate, part=part: members(count, rate, part)
+       for rate in (100 * MBIT, GBIT, 10 * GBIT) for count in (1, 8, 40) for part in (0, 0.6)},
+    "packets of 1450 and 1514 bytes": lambda: lengths(1450, FRAME),
+    "packets of 1513 and 1514 bytes": lambda: lengths(1513, FRAME),
+    "packets of 64 KB and 1514 bytes": lambda: lengths(GSO, FRAME),
+    **{f"{count} of a class, ticks of {tick} ms": lambda count=count, tick=tick: members(
+        count, 10 * GBIT, tick=tick * MS, used=99, over=None)
+        for tick in (4, 10) for count in (1, 8, 40)},
+    **{f"{count} of a class, stops of 5 ms": lambda count=count: members(
+        count, 10 * GBIT, stop=5 * MS, every=100 * MS, used=99, over=None) for count in (1, 8, 40)},
+    **{f"{count} of a class, one CPU, 40 us to run a queue": lambda count=count: members(
+        count, 2 * GBIT, wake=40 * US, burst=65536, over=None) for count in (2, 8, 40)},
+}
+TREES.update(SIMULATED)
 
 
 # ------------------------------------------------------------- in a kernel
@@ -495,7 +379,7 @@ def above(tree: Tree, number: int) -> Iterator[int]:
         number = tree.classes[number].parent
 
 
-def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
+def class_lines(tree: Tree, handle: int, queue: int | None, shared: bool) -> list[str]:
     """What tc -batch reads to add the classes that are used on a queue (None: all) to an htb."""
     used = {0}
     for flow in tree.flows:
@@ -504,11 +388,12 @@ def class_lines(tree: Tree, handle: int, queue: int | None) -> list[str]:
     lines = []
     for number in sorted(used):
         one = tree.classes[number]
+        burst = tree.burst if shared else BURST
         parent = f"{one.parent + 1:x}" if number else ""
         lines.append(f"class add dev {NAME} parent {handle:x}:{parent} classid "
                      f"{handle:x}:{number + 1:x} htb rate {one.rate:.0f}bit ceil "
                      f"{one.ceil:.0f}bit quantum {one.quantum} prio {one.prio} "
-                     f"burst {BURST} cburst {BURST}")
+                     f"burst {burst} cburst {burst}")
         if any(flow.leaf == number and flow.length > FRAME for flow in tree.flows):
             lines.append(f"qdisc add dev {NAME} parent {handle:x}:{number + 1:x} pfifo limit 16")
     return lines
@@ -523,12 +408,13 @@ def tree_lines(tree: Tree, contender: str, queues: int) -> list[str]:
     """What tc -batch reads to put a tree on hop0."""
     parent, _, shaper = contender.rpartition(" + ")
     if not parent:
-        return [f"qdisc replace dev {NAME} root handle 1: {shaper}", *class_lines(tree, 1, None)]
+        return [f"qdisc replace dev {NAME} root handle 1: {shaper}",
+                *class_lines(tree, 1, None, False)]
     lines = [f"qdisc replace dev {NAME} root handle 1: {parent}"]
     for queue in range(queues):
         major = handle(contender, queue)
         lines += [f"qdisc add dev {NAME} parent 1:{queue + 1:x} handle {major:x}: {shaper}",
-                  *class_lines(tree, major, queue)]
+                  *class_lines(tree, major, queue, "shared" in shaper)]
     return lines
 
 

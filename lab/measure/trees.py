@@ -18,7 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from guest.boot import boot_script
-from load.trees import CONTENDERS, TREES, Tree, ideal
+from load.shares import GBIT, Tree, ideal
+from load.trees import CONTENDERS, SIMULATED, TREES
 from tree import kernel
 from tree.common import (
     BUILD,
@@ -36,8 +37,6 @@ HERE = ROOT / "lab/measure/trees"
 OUT = BUILD / "trees"
 REPORT = "trees.md"
 OURS = CONTENDERS[0]
-# Not in the kernel: the lab changes no rates there, and its timers are not late
-SIMULATED = {"8 classes, timers late by 50 us", "the rate changes 100 times a second"}
 # What is shown of others; the second does each time what it does with this one
 ONLY = {"htb": ("2 classes on 8 queues", "8 classes, every other on one queue", "20 Mbit",
                 "128 classes, every other on one queue", "8 classes, 64 KB GSO",
@@ -49,8 +48,9 @@ BRIEF = {"2 classes on 8 queues", "8 classes, every other on one queue", "8 clas
          "4 of 8 classes have a ceil of 1 Gbit", "4 sites, 50 customers each, half of them send",
          "priority 0 sends 5 of 10 Gbit", "a site of 100 Mbit, one of two goes on", "20 Mbit",
          "at random, 4", "sparse beside 8, 1 Gbit", "20 % of 10 Gbit in packets of 64 bytes"}
-USED = 99.9  # %, of what should be sent at least
-SPARSE = 200  # us, that a packet of a class below its rate may wait at most
+SPARSE = {10 * GBIT: 60, GBIT: 150, 0: 1000}  # us, that a packet of a class below its rate may
+# wait at most, from which rate on
+EVEN = 1  # %, that members of a class may differ
 
 
 # ----------------------------------------------------------- the simulator
@@ -74,7 +74,8 @@ def build() -> None:
 class Row:
     """Of a tree: %, %, KB, us, per packet twice; None where there is nothing to tell.
 
-    contender: what carries it, "" in the simulator.
+    uneven: how far the worst member of a class that always sends is off the others, %. contender:
+    what carries it, "" in the simulator.
     """
 
     name: str
@@ -85,17 +86,21 @@ class Row:
     wait: float | None
     locks: float | None = None
     kicks: float | None = None
+    uneven: float | None = None
     contender: str = ""
 
     def wrong(self) -> list[str]:
         """What is out of its bound."""
-        bad = {"the rate is not used": self.used < USED,
+        bad = {"the rate is not used": self.used < self.tree.used,
                "a class gets too little or too much":
                    self.tree.bound is not None and abs(self.worst) > self.tree.bound,
                "too much is sent at once":
                    self.tree.over is not None and self.excess > self.tree.over,
                "a class below its rate waits too long":
-                   self.wait is not None and self.wait > SPARSE,
+                   self.wait is not None and self.wait > next(
+                       most for rate, most in SPARSE.items() if self.tree.ceil >= rate),
+               "members of a class do not get the same":
+                   self.uneven is not None and self.tree.even and self.uneven > EVEN,
                "the lock is taken too often":
                    None not in (self.tree.locks, self.locks) and self.locks > self.tree.locks}
         where = f"{self.name}, {self.contender}" if self.contender else self.name
@@ -108,6 +113,17 @@ def off(tree: Tree, got: Sequence[float]) -> float | None:
         return None
     return max((100 * (bps / want - 1) for c, bps, want in zip(tree.classes, got, ideal(tree))
                 if not c.children and want > 0 and c.wants == float("inf")), key=abs)
+
+
+def uneven(tree: Tree, got: Sequence[float]) -> float | None:
+    """How far the worst member of a class that always sends is off the mean of these, %."""
+    classes: dict[int, list[float]] = {}
+    for flow, bps in zip(tree.flows, got):
+        if not (flow.gap or flow.off):
+            classes.setdefault(flow.leaf, []).append(bps)
+    means = {leaf: sum(some) / len(some) for leaf, some in classes.items() if len(some) > 1}
+    return max((100 * abs(bps / means[leaf] - 1) for leaf in means for bps in classes[leaf]
+                if means[leaf]), default=None)
 
 
 def simulate(name: str) -> Row:
@@ -124,7 +140,8 @@ def simulate(name: str) -> Row:
                off(tree, bps),
                got["classes"][0]["peak"] / 1000,
                max((got["flows"][f]["longest"] / 1000 for f in tree.sparse), default=None),
-               got["locks"] / got["packets"], got["kicks"] / got["packets"])
+               got["locks"] / got["packets"], got["kicks"] / got["packets"],
+               uneven(tree, [flow["bps"] for flow in got["flows"]]))
 
 
 def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]:
@@ -151,12 +168,13 @@ def cell(value: float | None, form: str, width: int) -> str:
 
 def table(rows: Sequence[Row]) -> list[str]:
     """As lines of text."""
-    lines = [f"{'':<48}{'used, %':>9}{'worst class, %':>16}{'excess, KB':>12}"
-             f"{'longest wait, us':>18}{'locks/packet':>14}{'kicks/packet':>14}"]
+    lines = [(f"{'':<48}{'used, %':>9}{'worst class, %':>16}{'excess, KB':>12}"
+              f"{'longest wait, us':>18}{'locks/packet':>14}{'kicks/packet':>14}{'uneven, %':>11}")]
     for row in rows:
         lines.append(f"{row.name:<48}" + cell(row.used, ".3f", 9) + cell(row.worst, "+.3f", 16)
                      + cell(row.excess, ".1f", 12) + cell(row.wait, ".0f", 18)
-                     + cell(row.locks, ".2f", 14) + cell(row.kicks, ".4f", 14))
+                     + cell(row.locks, ".2f", 14) + cell(row.kicks, ".4f", 14)
+                     + cell(row.uneven, ".2f", 11))
     return lines
 
 

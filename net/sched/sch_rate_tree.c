@@ -5,6 +5,7 @@
 #include <linux/export.h>
 #include <linux/if_ether.h>
 #include <linux/jiffies.h>
+#include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -18,66 +19,85 @@
  * A tree of classes, as HTB has it, for queues that run under locks of their
  * own. A scheduler under a lock of the tree grants *slots*, not packets. A slot
  * allows a *member*, which is a class on one queue, to send a number of bytes
- * from a given time on, paced at the rate of the root. A queue takes that lock
- * about once per slot, and sends what it was granted under its own.
+ * from a given time on, paced at the rate of the root. Slots follow each other
+ * without a gap as long as any member that may have one waits.
  *
- * Slots follow each other without a gap as long as any member that may have one
- * waits, and queues ask in time. They are granted only shortly before they
- * begin, when it is known which members wait: at most RATE_TREE_AHEAD, or the
- * time of two packets if that is longer. Any queue that asks grants what is
- * due, to whichever member. The queue with the last slot asks before that ends.
- * If its member becomes idle, that grants one more, and another queue has the
- * last. That queue may be stopped, or no member may have a slot, as all classes
- * are above their ceils. So each queue asks at least once per half of the
- * lateness limit, below.
+ * The lock is taken once in a time, not once per packet or slot. Whoever has it
+ * grants slots to members of all queues until RATE_TREE_AHEAD from now, or as
+ * long as six packets take, but no longer than RATE_TREE_HORIZON or two
+ * packets. When a quarter of that is left, the queue that was granted the last
+ * slot does so again, or any with a backlog that runs before. All else is done
+ * without the lock:
  *
- * If no slot is to come when a member becomes idle, and its class and those
- * above are below their ceils, it is *free* for RATE_TREE_HORIZON: it needs no
- * slot for what takes half of RATE_TREE_SLACK in all, or as long as half a
- * packet if that is shorter. It is charged for that when it becomes idle after
- * half of it, or after that time, or with its next slot. Below the rate, small
- * packets hardly take the lock.
+ * Wanting slots
+ *	A member that begins to want slots is posted in a list of its queue.
+ *	Whoever has the lock next looks at all of these lists. Only if nobody
+ *	could have a slot so far, the queue takes the lock itself.
+ *
+ * Slots
+ *	A queue reads in a ring of its own what its members were granted. If
+ *	there is nothing, it looks again when it expects a slot, which it knows
+ *	from the time between its last ones, then a little later each time.
+ *	Whoever grants a slot wakes the queue only if it would look more than
+ *	RATE_TREE_LATE, or a packet, after the slot begins.
+ *
+ * Debts
+ *	The last packet of a slot may be longer than what is left. That is
+ *	charged to the classes and to the root with the member's next slot; at
+ *	once, if its backlog ends and it owes more than RATE_TREE_SLOT_MAX.
+ *
+ * Credit
+ *	A queue that takes the lock while nobody waits gets credit: for bytes
+ *	that all of its members may send without a slot, as many as take a
+ *	quarter of RATE_TREE_ROUND, a packet at least, RATE_TREE_SLOT_MAX or
+ *	what takes RATE_TREE_SLACK at most. Time that nobody has used pays for
+ *	it, up to half of that round or four packets. Of what a ceil allows,
+ *	each queue may use its part. Classes are charged when the queue has the
+ *	lock again. Credit is gone after RATE_TREE_KEEP, or when the queue has
+ *	to wait for a slot.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
  * one that is furthest behind before others. If none is below its rate, the
  * first priority goes first, and within it the child that had least beyond its
  * rate, divided by its quantum. The priority of a class with children is the
- * first of those that wait below it.
+ * first of those that wait below it. What a class gets counts as part of its
+ * rate until it is ahead of that by half a RATE_TREE_HORIZON.
  *
- * Members of a class take turns. If a class has both children and waiting
- * members of its own, the first priority goes first; they get slots alternately
- * if it is the same, or a child is below its rate. A class that did not use its
- * rate for some time can catch up on RATE_TREE_HORIZON of it, or on as much as
- * the child that is furthest behind. Where rates add up to more than there is,
- * each gets less in proportion: that is so if a child lags by more than two
- * RATE_TREE_HORIZON and a round. A round is the sum, over the classes above it,
- * of the time of one slot for each member that waits below them, or did of
- * late, at the rate of that class or, if they add up to more, at those of its
- * children; at most a second. A class may be ahead of its ceil by half a
+ * Of the members of a class, that goes first which was served least bytes, so
+ * all get the same whatever the lengths of their packets. One that comes back
+ * has no claim to what others got meanwhile, but what it had too much still
+ * counts. If a class has both children and waiting members of its own, the
+ * first priority goes first; they get slots alternately if it is the same, or a
+ * child is below its rate.
+ *
+ * A class that did not use its rate for some time can catch up on its burst, at
+ * least RATE_TREE_HORIZON; on more, as far as the child that is furthest behind
+ * could. Where rates add up to more than there is, each gets less in
+ * proportion: that is so if a child lags by more than that, RATE_TREE_HORIZON
+ * and a round. A round is the sum, over the classes above it, of the time of
+ * one slot for each member that waits below them, or did of late, at the rate
+ * of that class or, if they add up to more, at those of its children; at most a
+ * second. A class may be ahead of its ceil by its cburst, half a
  * RATE_TREE_HORIZON, two packets, or a round of up to RATE_TREE_SLOT_MAX, or up
- * to the longest packet of its siblings, whichever is longest, and by what its
- * members owe.
+ * to the longest packet of its siblings, whichever is longest, by a slot, and
+ * by what its members owe.
  *
- * A slot is rounded down to packets of the largest size in this backlog, cut to
- * the backlog, and increased by what the member overdrew in earlier slots. What
- * it overdrew in its last slot is charged when its backlog ends. All slots of
- * one round last about RATE_TREE_ROUND together, but no slot is longer
- * than RATE_TREE_SLOT_MAX or a packet. A member that was late for its slot
- * sends it at once when it comes, unless the slot ended more than the lateness
- * limit ago: then it is lost. The limit is RATE_TREE_HORIZON, or the time of
- * four packets if that is longer.
+ * A slot is rounded down to packets of the largest size of late, and cut to the
+ * backlog. All slots of one round last about RATE_TREE_ROUND together, but no
+ * slot is longer than RATE_TREE_SLOT_MAX or a packet. If slots are granted
+ * late, as with slow timers or on a busy CPU, they begin in the past, and are
+ * longer. A member that is late for its slot sends it at once when it comes,
+ * unless the slot ended more than RATE_TREE_LATENESS ago, or four packets if
+ * that is longer: then it is lost. A queue that did not come for a slot for
+ * RATE_TREE_PATIENCE is granted no more before it does. Packets go early by
+ * RATE_TREE_SLACK, a packet, or what the queue is called late on average.
  *
  * In any interval t, the bytes sent do not exceed what the rate of the root
- * allows in t and in the time that slots are granted ahead, plus one packet and
- * RATE_TREE_SLACK per member. Late queues add up to the lateness limit, and
- * slots that were given back up to the time that they are granted ahead.
- *
- * A queue asks again when the first of its slots begins: what is granted until
- * then begins later. If it has none, it asks when a member is likely to have
- * been granted one, which it knows from how long the last turns took. Whoever
- * grants a slot wakes the queue only if it would otherwise ask more than
- * RATE_TREE_LATE after the slot begins, as when other classes have become idle.
+ * allows in t, in the time that slots are granted ahead and in its burst, plus
+ * for each queue its credit and slack, and one packet for each member. Late
+ * queues add up to RATE_TREE_LATENESS, and slots that were given back up to the
+ * time that they are granted ahead.
  */
 
 static bool after(u64 a, u64 b)
@@ -126,8 +146,8 @@ static u64 to_bytes(u64 rate, u64 ns)
 	rb_entry(node, struct rate_tree_class, rate_node)
 #define over_node_class(node)					\
 	rb_entry(node, struct rate_tree_class, over_node)
-#define due_member(node)					\
-	rb_entry(node, struct rate_tree_member, due)
+#define waiting_member(node)					\
+	rb_entry(node, struct rate_tree_member, waiting)
 
 static bool by_rate(struct rb_node *a, const struct rb_node *b)
 {
@@ -149,32 +169,41 @@ static bool by_over(struct rb_node *a, const struct rb_node *b)
 	return after(other->over[other->at_prio], one->over[one->at_prio]);
 }
 
-static bool by_ask(struct rb_node *a, const struct rb_node *b)
+static bool by_served(struct rb_node *a, const struct rb_node *b)
 {
-	return after(due_member(b)->ask, due_member(a)->ask);
+	return after(waiting_member(b)->served, waiting_member(a)->served);
 }
 
 /* How far a slot may lie in the past */
 static u64 rate_tree_lateness(const struct rate_tree_speed *root)
 {
-	return max(RATE_TREE_HORIZON, to_ns(root, 4 * ETH_FRAME_LEN));
+	return max(RATE_TREE_LATENESS, to_ns(root, 4 * ETH_FRAME_LEN));
 }
 
 static u64 rate_tree_ahead(const struct rate_tree_speed *root)
 {
-	return max(RATE_TREE_AHEAD, to_ns(root, 2 * ETH_FRAME_LEN));
+	u64 frame = to_ns(root, ETH_FRAME_LEN);
+
+	return max3(RATE_TREE_AHEAD, 2 * frame,
+		    min(6 * frame, RATE_TREE_HORIZON));
 }
 
 static bool rate_tree_wants(const struct rate_tree_class *c)
 {
-	return c->prios || !list_empty(&c->waiting);
+	return c->prios || rb_first_cached(&c->waiting);
 }
 
 static u8 rate_tree_prio(const struct rate_tree_class *c)
 {
 	u8 prio = c->prios ? __ffs(c->prios) : c->prio;
 
-	return list_empty(&c->waiting) ? prio : min(prio, c->prio);
+	return rb_first_cached(&c->waiting) ? min(prio, c->prio) : prio;
+}
+
+/* How much of its rate may a class make up for? */
+static u64 rate_tree_burst(const struct rate_tree_class *c)
+{
+	return max(c->burst, RATE_TREE_HORIZON);
 }
 
 /* Take a class out of the trees that it is in */
@@ -231,7 +260,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	struct rate_tree_class *p = c->parent;
 	u8 prio = rate_tree_prio(c);
 	struct rb_node *first;
-	u64 oldest;
+	u64 oldest, late;
 
 	if (!rate_tree_wants(c))
 		return;
@@ -244,10 +273,14 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	}
 
 	if (fresh) {
-		oldest = at - p->behind - RATE_TREE_HORIZON;
+		oldest = at - p->behind;
 		first = rb_first_cached(&p->by_rate);
-		if (first && after(oldest, rate_node_class(first)->rate_until))
-			oldest = rate_node_class(first)->rate_until;
+		if (first) {
+			late = rate_node_class(first)->rate_until +
+			       rate_tree_burst(rate_node_class(first));
+			oldest = after(oldest, late) ? late : oldest;
+		}
+		oldest -= rate_tree_burst(c);
 		c->rate_until = later(c->rate_until, oldest);
 	}
 	/* It is ahead of others by its last slot at most, or this is old */
@@ -313,7 +346,7 @@ static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
 
 	c = rate_node_class(rb_first_cached(&p->by_rate));
 	/* Less is no sign that rates add up to more than there is */
-	lag = at - c->rate_until - 2 * RATE_TREE_HORIZON;
+	lag = at - c->rate_until - RATE_TREE_HORIZON - rate_tree_burst(c);
 	if (after(lag, p->behind)) {
 		lag -= rate_tree_round(c);
 		*lags |= !after(lag, p->behind);
@@ -331,7 +364,7 @@ static bool rate_tree_own(const struct rate_tree_class *c, u64 at)
 {
 	u8 prio = __ffs(c->prios);
 
-	if (list_empty(&c->waiting) || c->prio > prio)
+	if (!rb_first_cached(&c->waiting) || c->prio > prio)
 		return false;
 	if (c->prio < prio &&
 	    !rate_tree_assured(rate_node_class(rb_first_cached(&c->by_rate)),
@@ -345,10 +378,11 @@ static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
 {
 	u8 level = 0;
 
+	at += RATE_TREE_HORIZON / 2; /* as in rate_tree_account() */
 	for (; c->parent && !rate_tree_assured(c, at); c = c->parent)
 		level++;
 
-	return min(level, RATE_TREE_LEVELS - 1);
+	return level;
 }
 
 /* Which classes are above their ceil then, a bit for each level up? The root
@@ -365,9 +399,18 @@ static u8 rate_tree_above(const struct rate_tree_class *c, u64 then, bool busy)
 	return busy ? above | BIT(level) : above;
 }
 
-/* A class got a slot */
+/* What a class may send above its ceil after it had less */
+static u64 rate_tree_cburst(const struct rate_tree_class *c)
+{
+	return max3(c->cburst, RATE_TREE_HORIZON / 2,
+		    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+}
+
+/* A class got a slot. Less than 0: it did not use as much of another one. That
+ * goes back to its ceil, but stays charged to its rate.
+ */
 static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
-			      u32 len)
+			      s64 len)
 {
 	struct rate_tree_class *p = c->parent;
 	u64 *served = &p->served[c->at_prio];
@@ -375,15 +418,20 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	u64 burst;
 	u32 most;
 
-	if (rate_tree_assured(c, at)) {
+	if (len < 0) {
+		c->ceil_until -= to_ns(&c->ceil_ns, -len);
+		return;
+	}
+
+	/* Others of a first priority must not leave the rate to later ones */
+	if (rate_tree_assured(c, at + RATE_TREE_HORIZON / 2)) {
 		c->rate_until += to_ns_exact(&c->rate_ns, len);
 	} else {
 		*served = later(*served, *over);
 		*over += div_u64((u64)len << 32, c->quantum);
 	}
 	if (c->ceil < p->ceil) {
-		burst = max(RATE_TREE_HORIZON / 2,
-			    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+		burst = rate_tree_cburst(c);
 		if (after(start - burst, c->ceil_until)) {
 			/* Its next slot may be a round away */
 			most = max(RATE_TREE_SLOT_MAX, p->longest);
@@ -402,69 +450,221 @@ static void rate_tree_count(struct rate_tree_class *c, int more)
 		c->members += more;
 }
 
-/* Does a slot go on with the last one of a member, or is there no room for one
- * more? Not for long, or it is never lost.
+/* Nobody wants slots, or may have one, up to a time. But for the burst of the
+ * root, nobody who comes later has a claim to that time.
  */
-static bool rate_tree_extends(const struct rate_tree_member *m, u64 start)
+static void rate_tree_unused(struct rate_tree *t, u64 until)
 {
-	const struct rate_tree_slot *last;
+	u64 at = until - t->root.cburst;
 
-	if (!m->slots)
-		return false;
+	if (!after(at, t->tail))
+		return;
 
-	last = &m->slot[m->slots - 1];
-	return (last->end == start || m->slots == RATE_TREE_SLOTS) &&
-	       !after(start, last->start + RATE_TREE_HORIZON);
+	t->spare = min(t->spare + at - t->tail,
+		       max(RATE_TREE_ROUND / 2,
+			   to_ns(&t->root.ceil_ns, 4 * ETH_FRAME_LEN)));
+	t->tail = at;
 }
 
-static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 end,
+/* What a member has sent beyond its slots, to be charged to its classes now,
+ * bytes. The root is charged for what its queue had no credit for.
+ */
+static s32 rate_tree_owed(struct rate_tree_member *m)
+{
+	struct rate_tree_queue *q = m->queue;
+	struct rate_tree *t = q->tree;
+	u32 unpaid = READ_ONCE(q->beyond) - q->settled;
+	s32 owed = READ_ONCE(m->beyond) - m->settled;
+
+	q->settled += unpaid;
+	t->tail += to_ns_exact(&t->root.ceil_ns, unpaid);
+	if (!owed)
+		return 0;
+
+	WRITE_ONCE(m->settled, m->settled + owed);
+	if (!RB_EMPTY_NODE(&m->waiting))
+		rb_erase_cached(&m->waiting, &m->class->waiting);
+	m->served += owed;
+	if (!RB_EMPTY_NODE(&m->waiting))
+		rb_add_cached(&m->waiting, &m->class->waiting, by_served);
+	return owed;
+}
+
+/* Charge that, as no slot follows now */
+static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+	u64 start = t->tail, at = later(start, now);
+	s32 owed = rate_tree_owed(m);
+	struct rate_tree_class *c;
+	bool fresh;
+
+	if (!owed)
+		return;
+
+	for (c = m->class; c; c = c->parent)
+		c->longest = max(c->longest, READ_ONCE(m->longest));
+	for (c = m->class; c->parent; c = c->parent) {
+		fresh = c->state != RATE_TREE_READY;
+		rate_tree_detach(c);
+		rate_tree_account(c, start, at, owed);
+		rate_tree_attach(c, at, fresh);
+	}
+}
+
+/* How much may a member send without a slot? */
+static u32 rate_tree_room(const struct rate_tree_member *m, u64 now)
+{
+	const struct rate_tree *t = m->queue->tree;
+	const struct rate_tree_class *c;
+	u64 room = m->queue->quantum, ns;
+
+	for (c = m->class; c->parent; c = c->parent) {
+		if (c->ceil >= c->parent->ceil)
+			continue;
+		if (after(c->ceil_until, now))
+			return 0;
+		/* Others do not know what it uses of that */
+		ns = min(now - c->ceil_until, rate_tree_cburst(c));
+		room = min(room, div_u64(to_bytes(c->ceil, ns), t->nqueues));
+	}
+	return room;
+}
+
+/* Tell a member that, and who would pay for it */
+static void rate_tree_allow(struct rate_tree_member *m, u64 now)
+{
+	WRITE_ONCE(m->room, rate_tree_room(m, now));
+	WRITE_ONCE(m->lender, rate_tree_payer(m->class, now));
+}
+
+static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
+{
+	rate_tree_count(m->class, 1);
+	rb_add_cached(&m->waiting, &m->class->waiting, by_served);
+	rate_tree_settle(m->class, later(m->queue->tree->tail, now));
+}
+
+static void rate_tree_wait(struct rate_tree_member *m, u64 now)
+{
+	struct rate_tree *t = m->queue->tree;
+
+	if (m->waits)
+		return;
+
+	rate_tree_overdrawn(m, now);
+	rate_tree_allow(m, now);
+	if (!rate_tree_wants(&t->root))
+		rate_tree_unused(t, m->since);
+	/* It has no claim to what others had when it did not wait */
+	m->served = later(m->served, m->class->turn);
+	WRITE_ONCE(m->waits, true);
+	rate_tree_line_up(m, now);
+}
+
+/* Out of the list of those that wait for a slot */
+static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
+{
+	WRITE_ONCE(m->waits, false);
+	if (!list_empty(&m->stuck)) {
+		list_del_init(&m->stuck);
+		return;
+	}
+	rb_erase_cached(&m->waiting, &m->class->waiting);
+	RB_CLEAR_NODE(&m->waiting);
+	rate_tree_count(m->class, -1);
+	rate_tree_settle(m->class, later(m->queue->tree->tail, now));
+}
+
+/* See who has begun to want slots */
+static void rate_tree_collect(struct rate_tree_queue *q, u64 now)
+{
+	struct rate_tree_member *m, *next;
+	struct llist_node *posts;
+
+	if (llist_empty(&q->posts))
+		return;
+
+	posts = llist_reverse_order(llist_del_all(&q->posts));
+	llist_for_each_entry_safe(m, next, posts, post) {
+		rate_tree_wait(m, now);
+		/* From here on it may be posted again */
+		smp_store_release(&m->posted, false);
+	}
+}
+
+/* Does a queue not come for its slots? */
+static bool rate_tree_stopped(const struct rate_tree_queue *q, u64 now)
+{
+	u32 begun = smp_load_acquire(&q->begun); /* what is before is read */
+	const struct rate_tree_slot *s = &q->slot[begun % RATE_TREE_SLOTS];
+	u32 slots = q->granted - begun;
+
+	return slots && (slots == RATE_TREE_SLOTS ||
+			 after(now, later(s->at, s->start) +
+				    RATE_TREE_PATIENCE));
+}
+
+static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 now,
 			   u32 len)
 {
 	struct rate_tree_queue *q = m->queue;
-	struct rate_tree_slot *s;
+	struct rate_tree_slot *s = &q->slot[q->granted % RATE_TREE_SLOTS];
+	u64 late;
 
-	WRITE_ONCE(q->grants, q->grants + 1);
-	/* Pairs with rate_tree_next(): the queue sees this, or @wake is new */
-	smp_mb();
-	if (after(atomic64_read(&q->wake), start + RATE_TREE_LATE))
-		q->kick(q);
-
-	WRITE_ONCE(m->booked, m->booked + len);
-	if (rate_tree_extends(m, start)) {
-		s = &m->slot[m->slots - 1];
-		s->end = end;
-		s->len += len;
-		return;
-	}
-	if (!m->slots)
-		list_add_tail(&m->granted, &q->granted);
-	s = &m->slot[m->slots++];
+	WRITE_ONCE(m->granted, m->granted + len);
+	s->m = m;
 	s->start = start;
-	s->end = end;
+	s->at = now;
 	s->len = len;
+	s->payer = m->lender;
+	s->above = rate_tree_above(m->class, q->tree->tail, after(start, now));
+	/* Pairs with rate_tree_next() */
+	smp_store_release(&q->granted, q->granted + 1);
+	/* The queue sees this, or @wake is new */
+	smp_mb();
+	late = max(RATE_TREE_LATE,
+		   to_ns(&q->tree->root.ceil_ns, ETH_FRAME_LEN));
+	if (after(atomic64_read(&q->wake), start + late))
+		q->kick(q);
+	WRITE_ONCE(q->tree->next, q);
 }
 
-/* Grant a slot to a member. Return false if none may have one. */
+/* How many bytes does a member want that it was not granted? */
+static u32 rate_tree_wants_more(const struct rate_tree_member *m)
+{
+	u32 booked = m->granted - READ_ONCE(m->begun);
+	u32 wanted = READ_ONCE(m->wanted);
+
+	return wanted > booked ? wanted - booked : 0;
+}
+
+/* Grant a slot to a member, or find out that it should have none. Return false
+ * if none may have one.
+ */
 static bool rate_tree_grant(struct rate_tree *t, u64 now)
 {
 	struct rate_tree_speed *ns = &t->root.ceil_ns;
 	struct rate_tree_class *c = &t->root, *n;
-	u64 at = later(t->tail, now), start;
-	u32 wanted, longest, slot, most;
+	u32 wanted, longest, slot, most, len;
 	struct rate_tree_member *m;
 	bool lags = false;
-	u64 round;
-	u8 payer;
+	u64 at, start, round;
+	s64 owed;
 
-	/* Nobody has a claim to time in which all were above their ceils */
 	if (!rate_tree_wants(c))
-		t->tail = later(t->tail, now);
+		rate_tree_unused(t, now);
+	at = later(t->tail, now);
 	rate_tree_unblock(t, at);
 	if (!rate_tree_wants(c))
 		return false;
 
-	start = later(t->tail, now - rate_tree_lateness(ns));
+	t->tail = later(t->tail, now - max(rate_tree_lateness(ns), c->cburst));
 	slot = rate_tree_most(t);
+	/* Where all come late, there is more to grant at a time */
+	if (after(now, t->tail))
+		slot += min(div_u64(to_bytes(c->ceil, now - t->tail),
+				    2 * c->members), BIT(28));
 	most = slot;
 	while (c->prios) {
 		c->own = rate_tree_own(c, at);
@@ -473,25 +673,34 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		c = rate_tree_pick(c, at, &lags);
 		most = min(most, c->most);
 	}
+
+	m = waiting_member(rb_first_cached(&c->waiting));
+	if (rate_tree_stopped(m->queue, now)) {
+		rate_tree_unwait(m, now);
+		WRITE_ONCE(m->waits, true);
+		list_add_tail(&m->stuck, &m->queue->stuck);
+		return true;
+	}
+	wanted = rate_tree_wants_more(m);
+	if (!wanted) {
+		rate_tree_unwait(m, now);
+		rate_tree_overdrawn(m, now);
+		/* Pairs with rate_tree_want(): it sees that, or this its
+		 * new backlog
+		 */
+		smp_mb();
+		if (rate_tree_wants_more(m))
+			rate_tree_wait(m, now);
+		return true;
+	}
+	longest = READ_ONCE(m->longest);
+	/* Whole packets, or it is granted less than it sends */
+	len = min(max(rounddown(most, longest), longest), wanted);
+
+	c->turn = later(c->turn, m->served);
+	owed = rate_tree_owed(m);
 	for (n = c; n->parent; n = n->parent)
 		rate_tree_detach(n);
-
-	m = list_first_entry(&c->waiting, struct rate_tree_member, waiting);
-	wanted = READ_ONCE(m->wanted);
-	wanted -= min(wanted, m->booked);
-	/* Whole packets, or members are ahead and behind by one each */
-	longest = READ_ONCE(m->longest);
-	most = max(rounddown(most, longest), longest) + READ_ONCE(m->owed);
-	most = min(most, wanted);
-	/* A member that has many slots asks again when it has used one */
-	if (m->slots == RATE_TREE_SLOTS && !rate_tree_extends(m, start))
-		most = 0;
-	list_del(&m->waiting);
-	if (most && wanted > most)
-		list_add_tail(&m->waiting, &c->waiting);
-	else
-		WRITE_ONCE(m->waits, false);
-
 	/* What explains a lag is not forgotten before that is made up for. Who
 	 * has had its turn is no longer a member, but others waited for it.
 	 */
@@ -504,252 +713,306 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		round = (u64)n->members * max(slot, n->longest);
 		n->round = max(n->round, min(round, BIT(28)));
 	}
-	payer = rate_tree_payer(c, at);
+	rb_erase_cached(&m->waiting, &c->waiting);
+	m->served += len;
+	if (wanted == len) {
+		RB_CLEAR_NODE(&m->waiting);
+		WRITE_ONCE(m->waits, false);
+		rate_tree_count(c, -1);
+	} else {
+		rb_add_cached(&m->waiting, &c->waiting, by_served);
+	}
+	start = t->tail;
+	at = later(start, now);
+	WRITE_ONCE(m->lender, rate_tree_payer(c, at));
 	for (n = c; n->parent; n = n->parent) {
-		if (most)
-			rate_tree_account(n, start, at, most);
+		rate_tree_account(n, start, at, len + owed);
 		rate_tree_attach(n, at, false);
 	}
-	if (!m->waits)
-		rate_tree_count(c, -1);
-	if (most) {
-		t->tail = start + to_ns_exact(ns, most);
-		t->last = m;
-		rate_tree_book(m, start, t->tail, most);
-		m->pays[payer] += most;
-		m->exceeds |= rate_tree_above(c, t->tail, after(start, now));
-	}
-
+	t->tail += to_ns_exact(ns, len);
+	rate_tree_book(m, start, now, len);
 	return true;
 }
 
-static void rate_tree_wait(struct rate_tree_member *m, u64 now)
+/* Tell when slots are to be granted again, and by whom: the queue that was
+ * granted the last one, or the one that is here.
+ */
+static void rate_tree_tell(struct rate_tree_queue *q, u64 now)
 {
-	struct rate_tree *t = m->queue->tree;
+	struct rate_tree *t = q->tree;
+	struct rb_node *first = rb_first_cached(&t->blocked);
+	u64 due = t->tail - rate_tree_ahead(&t->root.ceil_ns) / 4;
 
-	if (m->waits)
+	if (!t->root.members)
+		due = now + BIT_ULL(62);
+	else if (!rate_tree_wants(&t->root))
+		due = later(due, rate_node_class(first)->ceil_until);
+	atomic64_set(&t->due, due);
+	if (!t->root.members)
+		WRITE_ONCE(t->next, NULL);
+	else if (!t->next)
+		WRITE_ONCE(t->next, q);
+	WRITE_ONCE(t->idle, !rate_tree_wants(&t->root));
+}
+
+/* Time that nobody has used pays for packets to come */
+static void rate_tree_lend(struct rate_tree_queue *q, u64 now)
+{
+	struct rate_tree *t = q->tree;
+	s64 most = q->quantum;
+
+	if (after(now, q->credit_at + RATE_TREE_KEEP))
+		q->credit = 0;
+	if (t->root.members || after(t->tail, now + q->slack))
 		return;
 
-	/* Nobody has a claim to time in which none could be granted */
-	if (!rate_tree_wants(&t->root))
-		t->tail = later(t->tail, now);
-	if (!m->slots && m->left <= 0)
-		m->since = now;
-	m->free = false;
-	rate_tree_count(m->class, 1);
-	WRITE_ONCE(m->waits, true);
-	list_add_tail(&m->waiting, &m->class->waiting);
-	rate_tree_settle(m->class, later(t->tail, now));
-}
-
-/* Out of the lists of those that wait for a slot, or have one */
-static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
-{
-	struct rate_tree *t = m->queue->tree;
-
-	if (m->waits) {
-		WRITE_ONCE(m->waits, false);
-		rate_tree_count(m->class, -1);
-		list_del(&m->waiting);
-		rate_tree_settle(m->class, later(t->tail, now));
-	}
-	if (m->slots)
-		list_del(&m->granted);
-	m->slots = 0;
-	m->queue->booked = !list_empty(&m->queue->granted);
-}
-
-static void rate_tree_due(struct rate_tree_member *m, u64 ask)
-{
-	struct rb_root_cached *due = &m->queue->due;
-
-	if (!RB_EMPTY_NODE(&m->due))
-		rb_erase_cached(&m->due, due);
-	m->ask = ask;
-	rb_add_cached(&m->due, due, by_ask);
-}
-
-static void rate_tree_not_due(struct rate_tree_member *m)
-{
-	if (RB_EMPTY_NODE(&m->due))
+	most = min_t(s64, most - q->credit, to_bytes(t->root.ceil, t->spare));
+	if (most <= 0)
 		return;
-
-	rb_erase_cached(&m->due, &m->queue->due);
-	RB_CLEAR_NODE(&m->due);
+	t->spare -= min(t->spare, to_ns(&t->root.ceil_ns, most));
+	q->credit += most;
+	q->credit_at = now;
 }
 
-/* When a member is likely to have been granted its next slot */
-static u64 rate_tree_expect(const struct rate_tree_member *m)
+/* Grant slots, to members of whatever queues */
+static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 {
-	return m->since + m->turn - rate_tree_ahead(&m->queue->ns);
-}
-
-/* Does a member need no slot for so many bytes? */
-static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
-{
-	return m->free && !after(now, m->since + RATE_TREE_HORIZON) &&
-	       to_ns(&m->queue->ns, bytes) <= m->queue->slack / 2;
-}
-
-/* Whose rate pays for the next packet? What was overdrawn, the last one did. */
-static void rate_tree_next_payer(struct rate_tree_member *m)
-{
-	int i;
-
-	for (i = 0; i < RATE_TREE_LEVELS; i++) {
-		if (m->paid[i] > 0) {
-			m->payer = i;
-			return;
-		}
-	}
-}
-
-/* Tell the owner what the slots that were granted do */
-static void rate_tree_tell(struct rate_tree_member *m)
-{
-	int i;
-
-	for (i = 0; i < RATE_TREE_LEVELS; i++)
-		m->paid[i] += m->pays[i];
-	memset(m->pays, 0, sizeof(m->pays));
-	rate_tree_next_payer(m);
-	m->above |= m->exceeds;
-	m->exceeds = 0;
-}
-
-static void rate_tree_begin(struct rate_tree_member *m,
-			    const struct rate_tree_slot *s)
-{
-	s64 turn = after(s->start, m->since) ? s->start - m->since : 0;
-
-	if (m->left <= 0)
-		m->next = s->start;
-	m->left += s->len;
-	WRITE_ONCE(m->owed, max(-m->left, 0));
-	WRITE_ONCE(m->wanted, m->wanted - min(m->wanted, s->len));
-	m->turn += (min_t(s64, turn, NSEC_PER_SEC) - m->turn) / 4;
-	m->since = s->start;
-	rate_tree_tell(m);
-}
-
-/* Let a member begin the slots whose time has come */
-static void rate_tree_begin_slots(struct rate_tree_member *m, u64 now)
-{
-	struct rate_tree_queue *q = m->queue;
-	u64 lost = now - rate_tree_lateness(&q->ns);
-	struct rate_tree_slot *s = m->slot;
-	int i;
-
-	/* The tail has moved back if others gave up slots, or the rate rose */
-	for (i = 0; i < m->slots; i++)
-		if (after(s[i].start, q->tree->tail))
-			s[i].start = q->tree->tail;
-
-	while (m->slots && !after(s->start, now + q->slack)) {
-		WRITE_ONCE(m->booked, m->booked - s->len);
-		if (!after(lost, s->end))
-			rate_tree_begin(m, s);
-		memmove(s, s + 1, --m->slots * sizeof(*s));
-	}
-	if (m->wanted > m->booked && m->slots < RATE_TREE_SLOTS)
-		rate_tree_wait(m, now);
-
-	m->known = m->slots;
-	if (m->slots) {
-		rate_tree_not_due(m);
-		if (after(q->ask, s->start))
-			q->ask = s->start;
-	} else {
-		list_del(&m->granted);
-	}
-	if (m->left > 0) {
-		rate_tree_not_due(m);
-		if (list_empty(&m->open))
-			list_add_tail(&m->open, &q->open);
-	} else if (!m->slots && RB_EMPTY_NODE(&m->due)) {
-		rate_tree_due(m, rate_tree_expect(m));
-	}
-}
-
-/* See what the members of a queue were granted, and grant what is due */
-static void rate_tree_ask(struct rate_tree_queue *q, u64 now)
-{
-	struct rate_tree_member *m, *next;
 	int grants = RATE_TREE_GRANTS;
 	struct rate_tree *t = q->tree;
-	struct rb_node *node;
-	s64 waited, soon;
-	u64 ahead, due;
+	struct rate_tree_member *m, *next;
+	struct rate_tree_queue *other;
 
 	atomic64_set(&q->wake, now);
 	spin_lock(&t->lock);
-	q->ns = t->root.ceil_ns;
-	q->slack = min_t(u64, RATE_TREE_SLACK, to_ns(&q->ns, ETH_FRAME_LEN));
-	ahead = rate_tree_ahead(&q->ns);
-	/* Some may not wait although they should, or have paused */
-	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
-		m = due_member(node);
-		if (after(m->ask, now))
-			break;
-		m->paused = false;
-		if (m->wanted > m->booked)
-			rate_tree_wait(m, now);
+	list_for_each_entry_safe(m, next, &q->owing, owing) {
+		rate_tree_overdrawn(m, now);
+		rate_tree_allow(m, now);
+		list_del_init(&m->owing);
 	}
-	while (grants && !after(t->tail, now + ahead) &&
+	WRITE_ONCE(t->idle, true);
+	/* Who begins to wait sees that, or this what it has posted */
+	smp_mb();
+	list_for_each_entry(other, &t->queues, node)
+		rate_tree_collect(other, now);
+	if (q->granted == q->begun) {
+		list_for_each_entry_safe(m, next, &q->stuck, stuck) {
+			list_del_init(&m->stuck);
+			rate_tree_line_up(m, now);
+		}
+	}
+	while (grants && !after(t->tail, now + q->ahead) &&
 	       rate_tree_grant(t, now))
 		grants--;
-
-	/* Others may want the lock meanwhile. Else it may be the only one that
-	 * asks, although it expects no slot.
-	 */
-	q->ask = grants ? now + rate_tree_lateness(&q->ns) / 2 : now;
-	q->seen = q->grants;
-	list_for_each_entry_safe(m, next, &q->granted, granted)
-		rate_tree_begin_slots(m, now);
-	q->booked = !list_empty(&q->granted);
-	/* Who is in the last slot sees to it that another one follows */
-	due = t->tail - ahead;
-	if (!q->booked && t->root.members && t->last && t->last->queue == q &&
-	    after(due, now) && after(q->ask, due + q->slack))
-		q->ask = due + q->slack;
+	rate_tree_tell(q, now);
+	rate_tree_lend(q, now);
 	spin_unlock(&t->lock);
+}
 
-	/* The others ask again soon, the later the longer they have waited */
-	while ((node = rb_first_cached(&q->due))) {
-		m = due_member(node);
-		if (after(m->ask, now))
-			break;
-		/* Less than 0 if its slot began early */
-		waited = now - m->since;
-		soon = max_t(s64, ahead / 4, waited / 32);
-		rate_tree_due(m, later(rate_tree_expect(m), now + soon));
-	}
+/* A member may begin to want slots, or more of them */
+static void rate_tree_want(struct rate_tree_member *m)
+{
+	struct rate_tree_queue *q = m->queue;
+	u64 start;
+
+	/* Within a slot, it looks again with each packet */
+	if (q->open != m)
+		smp_mb(); /* pairs with that in rate_tree_grant() */
+	/* Pairs with rate_tree_collect(): what that has set is seen */
+	if (smp_load_acquire(&m->posted) || READ_ONCE(m->waits) ||
+	    !rate_tree_wants_more(m))
+		return;
+
+	WRITE_ONCE(m->posted, true);
+	llist_add(&m->post, &q->posts);
+	start = atomic64_read(&q->tree->due) + q->ahead / 4;
+	if (q->backlogs <= 1 || after(q->look, start))
+		q->look = start;
+}
+
+/* A slot is over: what is left is credit, what was sent too much is owed */
+static void rate_tree_end(struct rate_tree_queue *q)
+{
+	struct rate_tree_member *m = q->open;
+
+	WRITE_ONCE(m->beyond, m->beyond - q->left);
+	if (q->left < 0)
+		WRITE_ONCE(q->beyond, q->beyond - q->left);
+	else
+		q->credit = min_t(s64, q->credit + q->left, q->quantum);
+	q->open = NULL;
+}
+
+/* Begin the next slot of a queue if its time has come, or leave it out */
+static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
+{
+	struct rate_tree_slot *s = &q->slot[q->begun % RATE_TREE_SLOTS];
+	struct rate_tree_member *m = s->m;
+	u8 payer = s->payer, above = s->above;
+	u64 start = s->start;
+	u32 len = s->len;
+	s64 turn;
+
+	if (m && after(start, now + q->slack))
+		return false;
+
+	q->lost = later(s->at, start + to_ns(&q->ns, len)) +
+		  rate_tree_lateness(&q->ns);
+	/* Pairs with rate_tree_stopped(): the slot has been read */
+	smp_store_release(&q->begun, q->begun + 1);
+	if (!m)
+		return true;
+
+	/* Others use the time that would pay for it */
+	if (after(start, m->since + q->slack))
+		q->credit = 0;
+	q->open = m;
+	q->next = start;
+	q->left = len;
+	m->payer = payer;
+	m->above |= above;
+	WRITE_ONCE(m->begun, m->begun + len);
+	WRITE_ONCE(m->wanted, m->backlog - min(m->backlog, len));
+	turn = after(start, q->since) ? start - q->since : 0;
+	turn = min_t(s64, turn, NSEC_PER_SEC) - q->turn;
+	q->turn += turn < 0 ? turn / 2 : turn / 8;
+	q->since = start;
+	q->look = start + q->turn;
+	return true;
+}
+
+/* The queue asked to be called at @q->asked: keep the mean of how late it is */
+static void rate_tree_late(struct rate_tree_queue *q, u64 now)
+{
+	u64 late;
+
+	if (!q->asked || after(q->asked, now))
+		return;
+
+	late = min(now - q->asked, RATE_TREE_LAG);
+	q->asked = 0;
+	q->lag += late / 8 - q->lag / 8;
+	q->slack = max(min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK),
+		       q->lag);
 }
 
 /* The root has another rate. That changes how long turns take. */
 static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 {
-	struct rate_tree_member *m;
-	struct rb_node *node;
+	struct rate_tree *t = q->tree;
+	u64 *start, most;
+	u32 i;
 
-	q->changes = READ_ONCE(q->tree->changes);
-	q->ask = now;
-	list_for_each_entry(m, &q->open, open) {
-		m->turn = 0;
-		if (after(m->next, now))
-			m->next = now;
+	spin_lock(&t->lock);
+	q->changes = t->changes;
+	q->ns = t->root.ceil_ns;
+	q->ahead = rate_tree_ahead(&q->ns);
+	most = max(to_bytes(t->root.ceil, RATE_TREE_SLACK), RATE_TREE_SLOT_MAX);
+	q->quantum = clamp(to_bytes(t->root.ceil, RATE_TREE_ROUND / 4),
+			   ETH_FRAME_LEN, min(most, BIT(20)));
+	q->credit = min_t(s64, q->credit, q->quantum);
+	for (i = q->begun; i != q->granted; i++) {
+		start = &q->slot[i % RATE_TREE_SLOTS].start;
+		if (after(*start, t->tail))
+			*start = t->tail;
 	}
-	for (node = rb_first_cached(&q->due); node; node = rb_next(node)) {
-		due_member(node)->turn = 0;
-		due_member(node)->ask = now;
+	spin_unlock(&t->lock);
+	q->lag = 0;
+	q->slack = min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK);
+	q->turn = 0;
+	q->look = now;
+}
+
+/* Who may send now? */
+static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
+						u64 now)
+{
+	struct rate_tree_member *m, *next;
+	u32 granted;
+
+	list_for_each_entry_safe(m, next, &q->paused, list) {
+		if (after(m->until, now))
+			continue;
+		list_del_init(&m->list);
+		m->paused = false;
+		m->since = now;
+		q->backlogs++;
+		rate_tree_want(m);
 	}
+	list_for_each_entry_safe(m, next, &q->free, list) {
+		if (q->credit > 0) {
+			m->payer = READ_ONCE(m->lender);
+			return m;
+		}
+		list_del_init(&m->list);
+		rate_tree_want(m);
+	}
+	for (;;) {
+		m = q->open;
+		if (m && after(now, q->lost)) {
+			WRITE_ONCE(m->beyond, m->beyond - q->left);
+			WRITE_ONCE(m->wanted, m->backlog);
+			q->open = NULL;
+			rate_tree_want(m);
+		}
+		/* Pairs with rate_tree_book() */
+		granted = smp_load_acquire(&q->granted);
+		if (q->open || q->begun == granted || !rate_tree_begin(q, now))
+			break;
+	}
+	return q->open && !after(q->next, now + q->slack) ? q->open : NULL;
+}
+
+/* Does a queue have to see to it that slots are granted? */
+static bool rate_tree_must_visit(const struct rate_tree_queue *q, u64 now)
+{
+	const struct rate_tree_queue *next = READ_ONCE(q->tree->next);
+
+	if (READ_ONCE(q->tree->idle) && !llist_empty(&q->posts))
+		return true;
+	if (!list_empty(&q->stuck) && q->begun == READ_ONCE(q->granted))
+		return true;
+	return (next == q || q->backlogs) &&
+	       !after(atomic64_read(&q->tree->due), now);
+}
+
+/* When a queue has to be called again */
+static u64 rate_tree_wake(struct rate_tree_queue *q, u64 now, u32 granted)
+{
+	const struct rate_tree *t = q->tree;
+	u64 never = now + BIT_ULL(62), at = never;
+	u64 due = atomic64_read(&t->due), waited;
+	struct rate_tree_member *m;
+
+	if (q->open) {
+		at = q->next - q->slack;
+	} else if (q->begun != granted) {
+		at = q->slot[q->begun % RATE_TREE_SLOTS].start - q->slack;
+	} else if (q->backlogs) {
+		/* In vain: the later, the longer it has waited */
+		if (!after(q->look, now)) {
+			waited = after(now, q->since) ? now - q->since : 0;
+			q->look = now + min(max(q->ahead / 4, waited / 32),
+					    max(4 * q->ahead, RATE_TREE_HORIZON));
+			q->look = later(q->look, due + q->ahead / 4);
+		}
+		at = q->look;
+		if (after(at, now + max(4 * q->ahead, RATE_TREE_HORIZON)))
+			at = now + max(4 * q->ahead, RATE_TREE_HORIZON);
+	}
+	if (READ_ONCE(t->next) == q && after(at, due))
+		at = due;
+	list_for_each_entry(m, &q->paused, list)
+		if (after(at, m->until))
+			at = m->until;
+	return at;
 }
 
 /**
  * rate_tree_next - which member of a queue may send a packet now
  * @q: the queue
  * @now: time, ns
- * @when: set to the time at which to ask again if there is none, ns
+ * @when: set to the time at which to ask again if there is none, ns, or to
+ *	RATE_TREE_NEVER
  *
  * Context: lock of the queue held, bottom halves disabled.
  * Return: the member, or NULL. What it sends has to be charged, and its backlog
@@ -758,40 +1021,41 @@ static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 					u64 *when)
 {
-	struct rate_tree_member *m, *first;
-	struct rb_node *node;
+	struct rate_tree_member *m;
+	bool visited = false;
+	u32 granted;
 	u64 at;
 
+	rate_tree_late(q, now);
 	if (q->changes != READ_ONCE(q->tree->changes))
 		rate_tree_changed(q, now);
 
 	for (;;) {
-		first = NULL;
-		list_for_each_entry(m, &q->open, open)
-			if (!first || after(first->next, m->next))
-				first = m;
-		if (first && !after(first->next, now + q->slack))
-			return first;
-
-		at = q->ask - q->slack;
-		/* What is granted before a slot begins comes after it */
-		node = q->booked ? NULL : rb_first_cached(&q->due);
-		if (node && after(at, due_member(node)->ask))
-			at = due_member(node)->ask;
-		if (!after(at, now)) {
-			rate_tree_ask(q, now);
+		m = rate_tree_ready(q, now);
+		if (m)
+			return m;
+		if (!visited && rate_tree_must_visit(q, now)) {
+			rate_tree_visit(q, now);
+			visited = true;
 			continue;
 		}
-		if (first && after(at, first->next - q->slack))
-			at = first->next - q->slack;
+		/* Pairs with rate_tree_book() */
+		granted = smp_load_acquire(&q->granted);
+		at = rate_tree_wake(q, now, granted);
+		if (!after(at, now))
+			at = now + NSEC_PER_USEC;
 		atomic64_set(&q->wake, at);
 		smp_mb(); /* pairs with that in rate_tree_book() */
-		if (READ_ONCE(q->grants) == q->seen)
+		if (READ_ONCE(q->granted) == granted)
 			break;
-		rate_tree_ask(q, now);
 	}
 
-	*when = at;
+	if (after(at, now + BIT_ULL(61))) {
+		*when = RATE_TREE_NEVER;
+	} else {
+		*when = at;
+		q->asked = at;
+	}
 	return NULL;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_next, "NET_SCHED_INTERNAL");
@@ -807,126 +1071,87 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_next, "NET_SCHED_INTERNAL");
  */
 void rate_tree_charge(struct rate_tree_member *m, u32 len)
 {
+	struct rate_tree_queue *q = m->queue;
+
 	if (len > m->longest)
 		WRITE_ONCE(m->longest, len);
-	m->next += to_ns(&m->queue->ns, len);
-	m->paid[m->payer] -= len;
-	if (m->paid[m->payer] <= 0)
-		rate_tree_next_payer(m);
-	m->left -= len;
-	if (m->left <= 0) {
-		WRITE_ONCE(m->owed, -m->left);
-		list_del_init(&m->open);
+	if (m == q->open) {
+		q->next += to_ns(&q->ns, len);
+		q->left -= len;
+		if (q->left <= 0)
+			rate_tree_end(q);
+		return;
 	}
+
+	WRITE_ONCE(m->beyond, m->beyond + len);
+	q->credit -= len;
+	if (q->credit < 0) {
+		WRITE_ONCE(q->beyond, q->beyond - q->credit);
+		q->credit = 0;
+	}
+	if (list_empty(&m->owing))
+		list_add_tail(&m->owing, &q->owing);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_charge, "NET_SCHED_INTERNAL");
 
-/* What a member was granted and did not send goes back to the root, and to
- * ceils, but it stays charged to the rates of its classes.
- */
-static void rate_tree_give_back(struct rate_tree_member *m, u64 now, u32 bytes)
+/* What a member was granted and will not send goes back. It waits no more. */
+static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 {
-	struct rate_tree *t = m->queue->tree;
-	struct rate_tree_class *c;
-	bool fresh;
-	u64 at;
+	struct rate_tree_queue *q = m->queue;
+	struct rate_tree *t = q->tree;
+	struct rate_tree_slot *s;
+	u32 i, booked;
 
-	if (after(t->tail, now))
+	spin_lock(&t->lock);
+	rate_tree_collect(q, now);
+	if (m->waits)
+		rate_tree_unwait(m, now);
+	booked = m->granted - m->begun;
+	bytes += booked;
+	WRITE_ONCE(m->begun, m->begun + booked);
+	for (i = q->begun; booked && i != q->granted; i++) {
+		s = &q->slot[i % RATE_TREE_SLOTS];
+		if (s->m == m)
+			s->m = NULL;
+	}
+	if (bytes && after(t->tail, now))
 		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
-	for (c = m->class; c->parent; c = c->parent) {
-		if (c->ceil >= c->parent->ceil)
-			continue;
-		fresh = c->state != RATE_TREE_READY;
-		at = later(t->tail, now);
-		rate_tree_detach(c);
-		c->ceil_until -= to_ns(&c->ceil_ns, bytes);
-		rate_tree_attach(c, at, fresh);
-		rate_tree_settle(c->parent, at);
-	}
+	WRITE_ONCE(m->beyond, m->beyond - bytes);
+	rate_tree_overdrawn(m, now);
+	rate_tree_tell(q, now);
+	spin_unlock(&t->lock);
 }
 
-/* It sent more than it was granted, and no slot of its own follows */
-static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now, u32 bytes)
+/* Has a member sent much that it is not charged for? */
+static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
-	struct rate_tree *t = m->queue->tree;
-	u64 at = later(t->tail, now), start;
-	struct rate_tree_class *c;
-	bool fresh;
+	s32 owed = m->beyond - READ_ONCE(m->settled);
 
-	/* What went without a slot has taken time that is over */
-	start = m->free ? later(t->tail, m->since) : at;
-	for (c = m->class; c; c = c->parent)
-		c->longest = max(c->longest, bytes);
-	for (c = m->class; c->parent; c = c->parent) {
-		fresh = c->state != RATE_TREE_READY;
-		rate_tree_detach(c);
-		rate_tree_account(c, start, at, bytes);
-		rate_tree_attach(c, at, fresh);
-	}
-	t->tail = start + to_ns_exact(&t->root.ceil_ns, bytes);
-}
-
-/* Is there room for packets without a slot? A queue that has never asked does
- * not know for how many.
- */
-static bool rate_tree_room(const struct rate_tree_member *m, u64 now)
-{
-	const struct rate_tree *t = m->queue->tree;
-	const struct rate_tree_class *c;
-
-	if (!m->queue->slack || after(t->tail, now + RATE_TREE_SLACK))
-		return false;
-	for (c = m->class; c->parent; c = c->parent)
-		if (after(c->ceil_until, now))
-			return false;
-	return true;
+	return owed > (s32)max(m->queue->quantum, RATE_TREE_SLOT_MAX);
 }
 
 /* A member has nothing to send */
 static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 {
-	struct rate_tree *t = m->queue->tree;
-	s64 unsent;
-	bool was;
+	struct rate_tree_queue *q = m->queue;
+	u32 left = 0;
 
-	rate_tree_not_due(m);
-	m->known = false;
+	if (m->backlog && !m->paused)
+		q->backlogs--;
+	m->backlog = 0;
 	m->paused = false;
-	m->backlogged = false;
-	WRITE_ONCE(m->longest, ETH_FRAME_LEN);
-	list_del_init(&m->open);
-	/* It has had no slot, and as much again may follow */
-	if (rate_tree_free(m, now, -2 * m->left)) {
-		WRITE_ONCE(m->wanted, 0);
-		return;
-	}
-
-	spin_lock(&t->lock);
-	was = rate_tree_wants(&t->root);
-	rate_tree_unwait(m, now);
-	unsent = m->left + m->booked;
-	if (unsent > 0)
-		rate_tree_give_back(m, now, unsent);
-	else if (unsent < 0)
-		rate_tree_overdrawn(m, now, -unsent);
-	m->left = 0;
-	WRITE_ONCE(m->owed, 0);
+	list_del_init(&m->list);
 	WRITE_ONCE(m->wanted, 0);
-	WRITE_ONCE(m->booked, 0);
-	if (!was && rate_tree_wants(&t->root))
-		t->tail = later(t->tail, now);
-	/* It will not ask for the slot that follows its own */
-	if (t->last == m) {
-		t->last = NULL;
-		if (t->root.members)
-			rate_tree_grant(t, now);
+	WRITE_ONCE(m->longest, max(m->longest - m->longest / 8, ETH_FRAME_LEN));
+	if (q->open == m && q->left > ETH_FRAME_LEN) {
+		left = q->left;
+		q->open = NULL;
 	}
-	m->free = rate_tree_room(m, now);
-	memset(m->paid, 0, sizeof(m->paid));
-	memset(m->pays, 0, sizeof(m->pays));
-	m->payer = rate_tree_payer(m->class, now);
-	m->since = now;
-	spin_unlock(&t->lock);
+	if (q->open == m)
+		rate_tree_end(q);
+	if (left || READ_ONCE(m->posted) || READ_ONCE(m->waits) ||
+	    READ_ONCE(m->granted) != m->begun || rate_tree_in_debt(m))
+		rate_tree_withdraw(m, now, left);
 }
 
 /**
@@ -941,17 +1166,30 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
  */
 void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 {
-	m->free = false;
 	rate_tree_idle(m, now);
 	m->paused = true;
-	m->backlogged = true;
+	m->backlog = 1;
+	m->until = until;
 	/* The rest is told when a packet was sent: else the time of the slots
 	 * that it gives back is lost again and again.
 	 */
 	WRITE_ONCE(m->wanted, 1);
-	rate_tree_due(m, until);
+	list_add_tail(&m->list, &m->queue->paused);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
+
+/* Does a member need no slot for so many bytes? */
+static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
+{
+	const struct rate_tree_queue *q = m->queue;
+	u32 owed = m->beyond - READ_ONCE(m->settled);
+
+	return q->open != m && !READ_ONCE(m->posted) && !READ_ONCE(m->waits) &&
+	       (s64)bytes <= q->credit &&
+	       (s64)(s32)owed + bytes <= READ_ONCE(m->room) &&
+	       READ_ONCE(m->granted) == m->begun &&
+	       !after(now, q->credit_at + RATE_TREE_KEEP);
+}
 
 /**
  * rate_tree_backlog - tell the backlog of a member
@@ -966,41 +1204,35 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
  */
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 {
-	struct rate_tree *t = m->queue->tree;
-	u32 wanted;
+	struct rate_tree_queue *q = m->queue;
+	u32 left = 0;
 
 	if (!backlog) {
 		/* A leaf that drops may say so before its packet is charged */
-		if (m->backlogged || m->left < 0)
+		if (m->backlog || rate_tree_in_debt(m))
 			rate_tree_idle(m, now);
 		return;
 	}
-
-	m->backlogged = true;
 	if (m->paused)
 		return;
 
-	wanted = clamp_t(s64, backlog - m->left, 0, BIT(28));
-	WRITE_ONCE(m->wanted, wanted);
-	if (rate_tree_free(m, now, wanted)) {
-		if (list_empty(&m->open)) {
-			m->next = later(m->next, now);
-			list_add_tail(&m->open, &m->queue->open);
-		}
+	backlog = min(backlog, BIT(28));
+	if (!m->backlog) {
+		m->since = now;
+		if (!q->backlogs++)
+			q->since = now;
+	}
+	m->backlog = backlog;
+	if (q->open == m)
+		left = min_t(u32, q->left, backlog);
+	WRITE_ONCE(m->wanted, backlog - left);
+	if (rate_tree_free(m, now, backlog)) {
+		if (list_empty(&m->list))
+			list_add_tail(&m->list, &q->free);
 		return;
 	}
-	if (m->left <= 0)
-		list_del_init(&m->open);
-	if (wanted > READ_ONCE(m->booked) && !READ_ONCE(m->waits)) {
-		spin_lock(&t->lock);
-		if (!m->slots && m->left <= 0)
-			rate_tree_due(m, now);
-		rate_tree_wait(m, now);
-		spin_unlock(&t->lock);
-	}
-	/* A slot may have been granted since the queue looked */
-	if (m->left <= 0 && !m->known && RB_EMPTY_NODE(&m->due))
-		rate_tree_due(m, rate_tree_expect(m));
+	list_del_init(&m->list);
+	rate_tree_want(m);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
 
@@ -1030,6 +1262,8 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
  * @c: the class
  * @rate: bytes/s, more than 0
  * @ceil: bytes/s, more than 0
+ * @burst: what it may send at once of @rate after it has sent less, ns
+ * @cburst: the same, of @ceil, ns
  * @quantum: bytes, more than 0
  * @prio: below RATE_TREE_PRIOS
  * @now: time, ns
@@ -1038,17 +1272,17 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
  * Return: true if the owner has to let all queues ask, as the root has another
  * rate: what they wait for may come much sooner.
  */
-bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
-		   u8 prio, u64 now)
+bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
+		   u64 cburst, u32 quantum, u8 prio, u64 now)
 {
 	u64 most = to_bytes(ceil, c->parent ? RATE_TREE_HORIZON / 2 :
 					      RATE_TREE_ROUND);
-	bool was, changed = !c->parent && c->ceil && c->ceil != ceil;
+	bool was, changed, other = !c->parent && c->ceil != ceil;
 	struct rate_tree *t = c->tree;
 	u64 at, booked = 0;
 
-	if (rate == c->rate && ceil == c->ceil && quantum == c->quantum &&
-	    prio == c->prio)
+	if (rate == c->rate && ceil == c->ceil && burst == c->burst &&
+	    cburst == c->cburst && quantum == c->quantum && prio == c->prio)
 		return false;
 
 	spin_lock_bh(&t->lock);
@@ -1058,6 +1292,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		t->tail = now;
 	at = later(t->tail, now);
 	rate_tree_detach(c);
+	changed = other && c->ceil;
 	if (changed)
 		booked = min(to_bytes(c->ceil, at - now), BIT(28));
 	if (rate != c->rate) {
@@ -1082,13 +1317,20 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		memcpy(c->over, c->parent->served, sizeof(c->over));
 	c->rate = rate;
 	c->ceil = ceil;
+	c->burst = burst;
+	c->cburst = cburst;
 	c->quantum = quantum;
 	c->prio = prio;
 	c->most = min(most, U32_MAX);
 	rate_tree_settle(c, at);
 	if (!was && rate_tree_wants(&t->root))
 		t->tail = later(t->tail, now);
-	WRITE_ONCE(t->changes, t->changes + changed);
+	/* Slots that nobody could have before may be due now */
+	if (t->next) {
+		rate_tree_tell(t->next, now);
+		t->next->kick(t->next);
+	}
+	WRITE_ONCE(t->changes, t->changes + other);
 	spin_unlock_bh(&t->lock);
 
 	return changed;
@@ -1138,7 +1380,7 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 	c->parent = parent;
 	if (parent)
 		list_add_tail(&c->node, &t->classes);
-	INIT_LIST_HEAD(&c->waiting);
+	c->waiting = RB_ROOT_CACHED;
 	c->by_rate = RB_ROOT_CACHED;
 	for (i = 0; i < RATE_TREE_PRIOS; i++)
 		c->by_over[i] = RB_ROOT_CACHED;
@@ -1172,8 +1414,10 @@ void rate_tree_init(struct rate_tree *t)
 {
 	memset(t, 0, sizeof(*t));
 	spin_lock_init(&t->lock);
+	t->idle = true;
 	t->blocked = RB_ROOT_CACHED;
 	INIT_LIST_HEAD(&t->classes);
+	INIT_LIST_HEAD(&t->queues);
 	rate_tree_add(t, &t->root, NULL);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_init, "NET_SCHED_INTERNAL");
@@ -1192,9 +1436,11 @@ void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,
 	memset(q, 0, sizeof(*q));
 	q->tree = t;
 	q->kick = kick;
-	INIT_LIST_HEAD(&q->granted);
-	INIT_LIST_HEAD(&q->open);
-	q->due = RB_ROOT_CACHED;
+	INIT_LIST_HEAD(&q->free);
+	INIT_LIST_HEAD(&q->paused);
+	INIT_LIST_HEAD(&q->owing);
+	INIT_LIST_HEAD(&q->stuck);
+	init_llist_head(&q->posts);
 	/* The first look at the tree tells the rest */
 	q->changes = t->changes - 1;
 }
@@ -1206,17 +1452,27 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_queue_init, "NET_SCHED_INTERNAL");
  * @m: what the queue has of the class
  * @c: the class
  *
- * Context: RTNL held.
+ * Context: RTNL held, in process context.
  */
 void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
 		    struct rate_tree_class *c)
 {
+	struct rate_tree *t = q->tree;
+
 	memset(m, 0, sizeof(*m));
 	m->class = c;
 	m->queue = q;
 	m->longest = ETH_FRAME_LEN;
-	INIT_LIST_HEAD(&m->open);
-	RB_CLEAR_NODE(&m->due);
+	INIT_LIST_HEAD(&m->list);
+	INIT_LIST_HEAD(&m->owing);
+	INIT_LIST_HEAD(&m->stuck);
+	RB_CLEAR_NODE(&m->waiting);
+	spin_lock_bh(&t->lock);
+	if (!q->members++) {
+		list_add_tail(&q->node, &t->queues);
+		t->nqueues++;
+	}
+	spin_unlock_bh(&t->lock);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_join, "NET_SCHED_INTERNAL");
 
@@ -1225,13 +1481,28 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_join, "NET_SCHED_INTERNAL");
  * @m: what the queue has of the class; may be freed then
  * @now: time, ns
  *
+ * The last one of a queue takes the queue out of the tree.
+ *
  * Context: RTNL and the lock of the queue held, bottom halves disabled; or
  * nobody sending through the queue any more, bottom halves disabled.
  */
 void rate_tree_leave(struct rate_tree_member *m, u64 now)
 {
-	m->free = false;
+	struct rate_tree_queue *q = m->queue;
+	struct rate_tree *t = q->tree;
+
 	rate_tree_idle(m, now);
+	list_del_init(&m->owing);
+	spin_lock(&t->lock);
+	rate_tree_overdrawn(m, now);
+	if (!--q->members) {
+		list_del(&q->node);
+		t->nqueues--;
+		/* Others look for themselves */
+		if (t->next == q)
+			WRITE_ONCE(t->next, NULL);
+	}
+	spin_unlock(&t->lock);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_leave, "NET_SCHED_INTERNAL");
 

@@ -87,6 +87,13 @@ static struct rate_tree_class *rtt_class(struct rtt *s, u32 class)
 	return class ? &s->class[class] : &s->tree.root;
 }
 
+/* Without bursts */
+static bool rtt_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
+		    u8 prio, u64 now)
+{
+	return rate_tree_set(c, rate, ceil, 0, 0, quantum, prio, now);
+}
+
 static void rtt_kick(struct rate_tree_queue *queue)
 {
 	struct rtt_queue *q = container_of(queue, struct rtt_queue, q);
@@ -107,7 +114,7 @@ static struct rtt *rtt_init(struct kunit *test, u64 start, u64 rate)
 	rate_tree_init(&s->tree);
 	s->tree.tail = start;
 	s->classes = 1;
-	rate_tree_set(&s->tree.root, rate, rate, RTT_MTU, 0, start);
+	rtt_set(&s->tree.root, rate, rate, RTT_MTU, 0, start);
 	for (i = 0; i < RTT_QUEUES; i++) {
 		rate_tree_queue_init(&s->queue[i].q, &s->tree, rtt_kick);
 		s->queue[i].late = 3 * NSEC_PER_USEC;
@@ -122,7 +129,7 @@ static u32 rtt_add(struct rtt *s, u32 parent, u64 rate, u64 ceil, u32 quantum,
 
 	KUNIT_ASSERT_LT(s->test, s->classes, RTT_CLASSES);
 	rate_tree_add(&s->tree, c, rtt_class(s, parent));
-	rate_tree_set(c, rate, ceil, quantum, prio, s->start + s->now);
+	rtt_set(c, rate, ceil, quantum, prio, s->start + s->now);
 	return s->classes++;
 }
 
@@ -251,11 +258,12 @@ static void rtt_call(struct rtt *s, struct rtt_queue *q)
 		else if (!f->gap && s->now < f->stop)
 			next = min(next, f->stop);
 	}
-	/* It must not be told to come back at once, or for ever */
-	if (backlog) {
+	/* It must not be told to come back at once, or never */
+	if (when != RATE_TREE_NEVER) {
 		KUNIT_ASSERT_TRUE(s->test, time_after64(when, now));
 		next = min(next, when - s->start);
 	}
+	KUNIT_ASSERT_FALSE(s->test, backlog && when == RATE_TREE_NEVER);
 	if (next != RTT_NEVER && q->late)
 		next += rtt_random(s, q->late);
 	q->wake = max(next, s->now + 1);
@@ -350,16 +358,21 @@ static void rtt_end(struct rtt *s)
 		struct rate_tree_class *c = rtt_class(s, i);
 
 		KUNIT_EXPECT_EQ(s->test, c->prios, 0);
-		KUNIT_EXPECT_TRUE(s->test, list_empty(&c->waiting));
+		KUNIT_EXPECT_TRUE(s->test,
+				  RB_EMPTY_ROOT(&c->waiting.rb_root));
 		KUNIT_EXPECT_EQ(s->test, (int)c->state, RATE_TREE_IDLE);
 		rate_tree_remove(c);
 	}
 	for (i = 0; i < RTT_QUEUES; i++) {
 		struct rate_tree_queue *q = &s->queue[i].q;
 
-		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->open));
-		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->granted));
-		KUNIT_EXPECT_TRUE(s->test, RB_EMPTY_ROOT(&q->due.rb_root));
+		KUNIT_EXPECT_NULL(s->test, q->open);
+		KUNIT_EXPECT_EQ(s->test, q->members, 0);
+		KUNIT_EXPECT_EQ(s->test, q->backlogs, 0);
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->free));
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->paused));
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->owing));
+		KUNIT_EXPECT_TRUE(s->test, list_empty(&q->stuck));
 	}
 }
 
@@ -473,8 +486,7 @@ static void rtt_test_prio_ceil(struct kunit *test)
 	rtt_expect(s, b, 450);
 	rtt_expect_rate(s, 50, 20 * RTT_KB);
 
-	rate_tree_set(rtt_class(s, a2), RTT_GBIT / 2, RTT_GBIT, 10000, 0,
-		      s->now);
+	rtt_set(rtt_class(s, a2), RTT_GBIT / 2, RTT_GBIT, 10000, 0, s->now);
 	rtt_measure(s, 5 * RTT_MS, 50 * RTT_MS);
 	rtt_expect(s, a2, 100);
 	rtt_expect(s, a1, 50);
@@ -620,6 +632,7 @@ static void rtt_test_alone(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
 	struct rtt_flow *f;
+	u64 when;
 
 	rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
 	rtt_add(s, 0, RTT_MBIT, RTT_MBIT, 10000, 0);
@@ -629,12 +642,38 @@ static void rtt_test_alone(struct kunit *test)
 	s->queue[0].stopped = 100 * RTT_MS;
 	rtt_measure(s, 0, 100 * RTT_MS);
 	rtt_measure(s, 0, 20 * RTT_MS);
-	rtt_expect_rate(s, 20, 10 * RTT_GBIT / 1000 + 40 * RTT_KB);
+	rtt_expect_rate(s, 20, 10 * RTT_GBIT / 40 + 40 * RTT_KB);
 
 	f->paused = s->now + 50 * RTT_MS;
 	rtt_measure(s, 0, 50 * RTT_MS);
 	rtt_measure(s, RTT_MS, 20 * RTT_MS);
 	rtt_expect_rate(s, 20, 20 * RTT_KB);
+	rtt_end(s);
+
+	/* Also all that it has: it gets another slot */
+	s = rtt_init(test, 0, RTT_GBIT);
+	f = rtt_load(s, 0, 0);
+	f->gap = RTT_NEVER / 2;
+	f->arrive = f->gap;
+	f->packets = 3;
+	rtt_tell(s, f);
+	local_bh_disable();
+	KUNIT_EXPECT_PTR_EQ(test, rate_tree_next(&s->queue[0].q, 0, &when),
+			    &f->m);
+	local_bh_enable();
+	s->queue[0].stopped = 100 * RTT_MS;
+	rtt_run(s, 200 * RTT_MS);
+	KUNIT_EXPECT_EQ(test, f->packets, 0);
+	rtt_end(s);
+
+	/* The others of a class have all the rate soon, also if it is low */
+	s = rtt_init(test, 0, 100 * RTT_MBIT);
+	rtt_add(s, 0, RTT_MBIT, 100 * RTT_MBIT, 10000, 0);
+	rtt_load_all(s, 1);
+	rtt_run(s, 100 * RTT_MS);
+	s->queue[0].stopped = RTT_NEVER;
+	rtt_measure(s, 50 * RTT_MS, 200 * RTT_MS);
+	rtt_expect_rate(s, 200, 20 * RTT_KB);
 	rtt_end(s);
 }
 
@@ -732,7 +771,7 @@ static void rtt_test_quantum(struct kunit *test)
 	rtt_load(s, 1, 0);
 	rtt_load(s, 2, 1);
 	rtt_run(s, 20 * RTT_MS);
-	rate_tree_set(&s->class[1], RTT_MBIT, RTT_GBIT, 10000, 0, s->now);
+	rtt_set(&s->class[1], RTT_MBIT, RTT_GBIT, 10000, 0, s->now);
 	rtt_measure(s, RTT_MS, 50 * RTT_MS);
 	rtt_expect(s, 1, 500);
 	rtt_expect(s, 2, 500);
@@ -762,7 +801,7 @@ static void rtt_test_root(struct kunit *test)
 	local_bh_enable();
 	rate_tree_remove(&s->tree.root);
 	rate_tree_add(&s->tree, &s->tree.root, NULL);
-	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	rtt_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
 	rate_tree_join(&s->queue[0].q, &f->m, &s->tree.root);
 	f->told = 0;
 	s->queue[0].wake = s->now;
@@ -789,8 +828,7 @@ static void rtt_test_overdrawn(struct kunit *test)
 	b->gap = RTT_NEVER / 2;
 	b->arrive = 1000 * RTT_MS + NSEC_PER_USEC;
 	rtt_run(s, 500 * RTT_MS);
-	KUNIT_EXPECT_EQ(test, a->m.left, 0);
-	KUNIT_EXPECT_EQ(test, a->m.owed, 0);
+	KUNIT_EXPECT_EQ(test, a->m.beyond, a->m.settled);
 	/* 65000 bytes take 26 ms */
 	KUNIT_EXPECT_GE(test, s->tree.tail, 25 * RTT_MS);
 
@@ -1203,8 +1241,8 @@ static void rtt_test_calls(struct kunit *test)
 	calls = s->calls;
 	s->calls = 0;
 	for (i = 0; i < 20; i++) {
-		rate_tree_set(&s->class[1], RTT_MBIT / (i % 2 ? 10 : 5),
-			      10 * RTT_MBIT, 10000, 0, s->now);
+		rtt_set(&s->class[1], RTT_MBIT / (i % 2 ? 10 : 5),
+			10 * RTT_MBIT, 10000, 0, s->now);
 		rtt_measure(s, 0, 50 * RTT_MS);
 	}
 	KUNIT_EXPECT_LE(test, s->calls, calls * 11 / 10);
@@ -1231,39 +1269,41 @@ static void rtt_send(struct rtt *s, struct rtt_flow *f, u32 packets, u32 len)
 	local_bh_enable();
 }
 
-/* A few bytes need no slot below the rate, and are paid for later */
+/* Below the rate, time that nobody has used pays for packets without slots */
 static void rtt_test_free(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	struct rate_tree_queue *q = &s->queue[0].q;
 	struct rtt_flow *f;
-	u32 slots;
+	u32 slots, i;
 
 	rtt_add(s, 0, RTT_MBIT, 10 * RTT_GBIT, 10000, 0);
 	f = rtt_load(s, 1, 0);
 	s->now = RTT_MS;
-	rtt_send(s, f, 1, 64);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 1);
-	rtt_send(s, f, 4, 64);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 1);
-	KUNIT_EXPECT_EQ(test, f->m.left, -256);
-	/* More than half a packet */
 	rtt_send(s, f, 1, RTT_MTU);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
-	KUNIT_EXPECT_EQ(test, f->m.left, 0);
-	s->now += 10 * NSEC_PER_USEC;
-	rtt_send(s, f, 1, RTT_MTU / 2);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 2);
-	KUNIT_EXPECT_EQ(test, f->m.left, 0);
-	/* What was sent has taken time that is over */
+	KUNIT_EXPECT_EQ(test, q->granted, 1);
+	/* As much as a slot */
+	for (i = 0; i < RATE_TREE_SLOT_MAX / RTT_MTU; i++) {
+		s->now += 10 * NSEC_PER_USEC;
+		rtt_send(s, f, 1, RTT_MTU);
+	}
+	KUNIT_EXPECT_EQ(test, q->granted, 1);
+	/* What was sent so is charged with the next slot, and has taken time
+	 * that is over
+	 */
+	KUNIT_EXPECT_EQ(test, f->m.beyond - f->m.settled, i * RTT_MTU);
 	KUNIT_EXPECT_LE(test, s->tree.tail, s->now);
-	/* Later, and after 64 KB, the time of which is not over */
-	s->now += 2 * RTT_MS;
-	rtt_send(s, f, 1, 64);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, 3);
+	s->now += 10 * NSEC_PER_USEC;
+	rtt_send(s, f, 1, RTT_MTU);
+	KUNIT_EXPECT_EQ(test, q->granted, 2);
+	KUNIT_EXPECT_EQ(test, f->m.beyond, f->m.settled);
+	/* More at a time takes a slot, and so do packets much later */
 	rtt_send(s, f, 1, 65000);
-	slots = s->queue[0].q.grants;
+	KUNIT_EXPECT_GT(test, q->granted, 2);
+	slots = q->granted;
+	s->now += 2 * RATE_TREE_KEEP;
 	rtt_send(s, f, 1, 64);
-	KUNIT_EXPECT_EQ(test, s->queue[0].q.grants, slots + 1);
+	KUNIT_EXPECT_EQ(test, q->granted, slots + 1);
 	/* What was given back before it is charged is owed at once */
 	s->now += RTT_MS;
 	local_bh_disable();
@@ -1272,8 +1312,8 @@ static void rtt_test_free(struct kunit *test)
 	rate_tree_charge(&f->m, 65000);
 	rate_tree_backlog(&f->m, s->now, 0);
 	local_bh_enable();
-	KUNIT_EXPECT_EQ(test, f->m.left, 0);
-	KUNIT_EXPECT_GE(test, s->tree.tail, s->now + 50 * NSEC_PER_USEC);
+	KUNIT_EXPECT_EQ(test, f->m.beyond, f->m.settled);
+	KUNIT_EXPECT_GE(test, s->tree.tail, s->now + 30 * NSEC_PER_USEC);
 	rtt_end(s);
 }
 
@@ -1353,15 +1393,18 @@ static void rtt_test_drops(struct kunit *test)
 		KUNIT_ASSERT_PTR_EQ(test, m, &f->m);
 		KUNIT_ASSERT_TRUE(test, m->waits);
 		rate_tree_charge(m, RTT_MTU);
-		rate_tree_backlog(m, s->now, m->left);
-		while (m->left > 0) {
+		rate_tree_backlog(m, s->now, s->queue[0].q.left);
+		while (s->queue[0].q.open) {
 			rate_tree_charge(m, RTT_MTU);
-			rate_tree_backlog(m, s->now, max(m->left, 0));
+			rate_tree_backlog(m, s->now,
+					  max(s->queue[0].q.left, 0));
 		}
 		if (i == 1)
 			rate_tree_leave(m, s->now);
 		local_bh_enable();
 		KUNIT_EXPECT_FALSE(test, m->waits);
+		if (i == 1)
+			rate_tree_join(&s->queue[0].q, m, rtt_class(s, 1));
 		KUNIT_EXPECT_EQ(test, s->tree.root.members, 0);
 		s->now += RTT_MS;
 	}
@@ -1381,11 +1424,11 @@ static void rtt_test_rate(struct kunit *test)
 	for (i = 0; i < RTT_QUEUES; i++)
 		s->flow[i].len = 1400;
 	rtt_run(s, 1000 * RTT_MS);
-	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	rtt_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
 	rtt_wake_all(s);
 	rtt_measure(s, RTT_MS, 50 * RTT_MS);
 	rtt_expect_rate(s, 50, 40 * RTT_KB);
-	rate_tree_set(&s->tree.root, RTT_MBIT, RTT_MBIT, RTT_MTU, 0, s->now);
+	rtt_set(&s->tree.root, RTT_MBIT, RTT_MBIT, RTT_MTU, 0, s->now);
 	rtt_wake_all(s);
 	rtt_measure(s, 200 * RTT_MS, 16000 * RTT_MS);
 	rtt_expect_rate(s, 16000, 20 * RTT_KB);
@@ -1398,13 +1441,11 @@ static void rtt_test_rate(struct kunit *test)
 	rtt_load(s, 1, 0);
 	rtt_load(s, 2, 1);
 	rtt_run(s, 20000 * RTT_MS);
-	rate_tree_set(&s->class[1], 50 * RTT_MBIT, 100 * RTT_MBIT, 10000, 0,
-		      s->now);
-	rate_tree_set(&s->class[2], 900 * RTT_MBIT, RTT_GBIT, 10000, 0,
-		      s->now);
-	rate_tree_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
+	rtt_set(&s->class[1], 50 * RTT_MBIT, 100 * RTT_MBIT, 10000, 0, s->now);
+	rtt_set(&s->class[2], 900 * RTT_MBIT, RTT_GBIT, 10000, 0, s->now);
+	rtt_set(&s->tree.root, RTT_GBIT, RTT_GBIT, RTT_MTU, 0, s->now);
 	rtt_wake_all(s);
-	rtt_measure(s, 10 * RTT_MS, 100 * RTT_MS);
+	rtt_measure(s, 10 * RTT_MS, 200 * RTT_MS);
 	rtt_expect(s, 1, 75);
 	rtt_expect(s, 2, 925);
 	rtt_end(s);
@@ -1418,7 +1459,7 @@ static void rtt_test_rate(struct kunit *test)
 	for (i = 0; i < 160; i++) {
 		u64 rate = (1 + i % 2) * RTT_MBIT;
 
-		rate_tree_set(&s->tree.root, rate, rate, RTT_MTU, 0, s->now);
+		rtt_set(&s->tree.root, rate, rate, RTT_MTU, 0, s->now);
 		rtt_wake_all(s);
 		rtt_run(s, s->now + 50 * RTT_MS);
 	}
@@ -1473,6 +1514,175 @@ static void rtt_test_idle(struct kunit *test)
 		rtt_expect_rate(s, 2, 10 * RTT_KB);
 		rtt_run(s, s->now + rtt_random(s, 50 * RTT_MS));
 	}
+	rtt_end(s);
+}
+
+/* Members of a class get the same number of bytes whatever their packets */
+static void rtt_test_lengths(struct kunit *test)
+{
+	static const u32 lens[] = { 60, 1450, 1513, 9000, 64 * RTT_KB };
+	struct rtt *s;
+	u64 part;
+	int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(lens); i++) {
+		s = rtt_init(test, 0, 10 * RTT_GBIT);
+		rtt_add(s, 0, RTT_GBIT, 10 * RTT_GBIT, 10000, 0);
+		rtt_load_all(s, 1);
+		for (j = 0; j < RTT_QUEUES; j += 2)
+			s->flow[j].len = lens[i];
+		rtt_measure(s, 5 * RTT_MS, 200 * RTT_MS);
+		part = s->bytes;
+		for (j = 0; j < RTT_QUEUES; j++) {
+			u64 got = s->flow[j].bytes * RTT_QUEUES * 100;
+
+			KUNIT_EXPECT_GE_MSG(test, got, part * 99, "%u",
+					    lens[i]);
+			KUNIT_EXPECT_LE_MSG(test, got, part * 101, "%u",
+					    lens[i]);
+		}
+		rtt_end(s);
+	}
+}
+
+/* All of the rate is used where timers are late by up to a tick of 4 or 10 ms,
+ * and where queues stop for 5 ms at times
+ */
+static void rtt_test_lateness(struct kunit *test)
+{
+	struct rtt *s;
+	int i, j;
+
+	for (i = 0; i < 6; i++) {
+		s = rtt_init(test, 0, (i % 2 ? 1 : 10) * RTT_GBIT);
+		for (j = 1; j <= 4; j++) {
+			rtt_add(s, 0, RTT_GBIT / 10, 10 * RTT_GBIT, 10000, 0);
+			rtt_load_all(s, j);
+		}
+		for (j = 0; j < RTT_QUEUES && i < 4; j++)
+			s->queue[j].late = (i < 2 ? 4 : 10) * RTT_MS;
+		for (j = 0; j < 20; j++) {
+			if (i >= 4)
+				s->queue[j % RTT_QUEUES].stopped = s->now +
+								   5 * RTT_MS;
+			if (!j)
+				rtt_measure(s, 0, 50 * RTT_MS);
+			else
+				rtt_run(s, s->now + 50 * RTT_MS);
+		}
+		KUNIT_EXPECT_GE(test, s->bytes * 100, s->tree.root.ceil * 99);
+		KUNIT_EXPECT_LE(test, s->bytes * 100, s->tree.root.ceil * 101);
+		rtt_end(s);
+	}
+}
+
+/* Bytes that a flow sends within a time of its first packet */
+static u64 rtt_at_once(struct rtt *s, struct rtt_flow *f, u64 time)
+{
+	f->stop = RTT_NEVER;
+	s->queue[f->queue].wake = s->now;
+	rtt_measure(s, 0, time);
+	return f->bytes;
+}
+
+/* After it was idle, a class sends its cburst at once above its ceil, its burst
+ * before others above its rate, and the root its own
+ */
+static void rtt_test_bursts(struct kunit *test)
+{
+	const u64 burst = 64 * RTT_KB;
+	struct rtt_flow *f;
+	struct rtt *s;
+	u64 got;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		s = rtt_init(test, 0, 10 * RTT_GBIT);
+		rtt_add(s, 0, RTT_MBIT, 10 * RTT_MBIT, 10000, 0);
+		f = rtt_load(s, 1, 0);
+		f->stop = 0;
+		rate_tree_set(&s->class[1], RTT_MBIT, 10 * RTT_MBIT, 0,
+			      i * div64_u64(burst * NSEC_PER_SEC,
+					    10 * RTT_MBIT), 10000, 0, s->now);
+		rtt_run(s, 500 * RTT_MS);
+		got = rtt_at_once(s, f, RTT_MS);
+		KUNIT_EXPECT_GE(test, got, i * burst);
+		KUNIT_EXPECT_LE(test, got, i * burst + 4 * RTT_MTU);
+		rtt_end(s);
+	}
+
+	for (i = 0; i < 2; i++) {
+		s = rtt_init(test, 0, RTT_GBIT);
+		rtt_add(s, 0, 10 * RTT_MBIT, RTT_GBIT, 10000, 7);
+		f = rtt_load(s, 1, 0);
+		f->stop = 0;
+		rate_tree_set(&s->class[1], 10 * RTT_MBIT, RTT_GBIT,
+			      i * div64_u64(burst * NSEC_PER_SEC,
+					    10 * RTT_MBIT), 0, 10000, 7,
+			      s->now);
+		rtt_add(s, 0, RTT_MBIT, RTT_GBIT, 10000, 0);
+		rtt_load_all(s, 2);
+		rtt_run(s, 500 * RTT_MS);
+		got = rtt_at_once(s, f, 2 * RTT_MS);
+		KUNIT_EXPECT_GE(test, got, i * burst);
+		KUNIT_EXPECT_LE(test, got, i * burst + 8 * RTT_MTU);
+		rtt_end(s);
+	}
+
+	for (i = 0; i < 2; i++) {
+		s = rtt_init(test, 0, 10 * RTT_MBIT);
+		rate_tree_set(&s->tree.root, 10 * RTT_MBIT, 10 * RTT_MBIT, 0,
+			      i * div64_u64(burst * NSEC_PER_SEC,
+					    10 * RTT_MBIT), RTT_MTU, 0, s->now);
+		f = rtt_load(s, 0, 0);
+		f->stop = 0;
+		rtt_run(s, 500 * RTT_MS);
+		got = rtt_at_once(s, f, RTT_MS);
+		KUNIT_EXPECT_GE(test, got, i * burst);
+		KUNIT_EXPECT_LE(test, got, i * burst + 4 * RTT_MTU);
+		rtt_end(s);
+	}
+}
+
+/* A class that waits for its ceil goes on at once when that rises, though only
+ * the queue that grants is told
+ */
+static void rtt_test_told(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, RTT_GBIT);
+
+	rtt_add(s, 0, RTT_KB, 2 * RTT_KB, 10000, 0);
+	rtt_load_all(s, 1);
+	rtt_run(s, 5000 * RTT_MS);
+	rtt_set(&s->class[1], RTT_KB, RTT_GBIT, 10000, 0, s->now);
+	rtt_measure(s, 10 * RTT_MS, 20 * RTT_MS);
+	rtt_expect_rate(s, 20, 20 * RTT_KB);
+	rtt_end(s);
+}
+
+/* A queue that is late grants no more in one call than it should */
+static void rtt_test_grants(struct kunit *test)
+{
+	struct rtt *s = rtt_init(test, 0, 100 * RTT_GBIT);
+	u32 before, i, granted = 0;
+	u64 when;
+
+	rtt_add(s, 0, RTT_GBIT, 100 * RTT_GBIT, 10000, 0);
+	rtt_load_all(s, 1);
+	rtt_run(s, 5 * RTT_MS);
+	for (i = 0; i < RTT_QUEUES; i++) {
+		granted -= s->queue[i].q.granted;
+		s->queue[i].stopped = RTT_NEVER;
+	}
+	s->now += RTT_MS;
+	before = s->queue[0].q.begun;
+	local_bh_disable();
+	rate_tree_next(&s->queue[0].q, s->now, &when);
+	local_bh_enable();
+	for (i = 0; i < RTT_QUEUES; i++)
+		granted += s->queue[i].q.granted;
+	KUNIT_EXPECT_NE(test, s->queue[0].q.begun, before);
+	KUNIT_EXPECT_LE(test, granted, RATE_TREE_GRANTS);
 	rtt_end(s);
 }
 
@@ -1533,9 +1743,9 @@ static void rtt_test_random(struct kunit *test)
 				i = 1 + rtt_random(s, s->classes - 1);
 				rate = 1 + rtt_random(s, 200 * RTT_MBIT);
 				ceil = RTT_MBIT + rtt_random(s, RTT_GBIT);
-				rate_tree_set(&s->class[i], rate, ceil,
-					      1 + rtt_random(s, 60000),
-					      rtt_random(s, 8), now);
+				rtt_set(&s->class[i], rate, ceil,
+					1 + rtt_random(s, 60000),
+					rtt_random(s, 8), now);
 			}
 			q->wake = s->now;
 			rtt_run(s, s->now + rtt_random(s, RTT_MS));
@@ -1544,8 +1754,8 @@ static void rtt_test_random(struct kunit *test)
 		rtt_expect_rate(s, 100, 40 * RTT_KB);
 		/* Without priorities, rates and ceils, all are served */
 		for (i = 1; i < s->classes; i++)
-			rate_tree_set(&s->class[i], 1, RTT_GBIT, RTT_MTU, 0,
-				      s->start + s->now);
+			rtt_set(&s->class[i], 1, RTT_GBIT, RTT_MTU, 0,
+				s->start + s->now);
 		rtt_wake_all(s);
 		rtt_measure(s, 5 * RTT_MS, 400 * RTT_MS);
 		for (i = 0; i < s->flows; i++)
@@ -1655,6 +1865,11 @@ static struct kunit_case rtt_cases[] = {
 	KUNIT_CASE(rtt_test_rate),
 	KUNIT_CASE(rtt_test_stop),
 	KUNIT_CASE(rtt_test_idle),
+	KUNIT_CASE(rtt_test_lengths),
+	KUNIT_CASE(rtt_test_lateness),
+	KUNIT_CASE(rtt_test_bursts),
+	KUNIT_CASE(rtt_test_told),
+	KUNIT_CASE(rtt_test_grants),
 	KUNIT_CASE(rtt_test_statistics),
 	KUNIT_CASE(rtt_test_random),
 	{}

@@ -183,7 +183,7 @@ static bool in_order(u64 a, u64 b)
 /* What waits in a class or below it */
 static bool wants(const struct rate_tree_class *c)
 {
-	return c->prios || !list_empty(&c->waiting);
+	return c->prios || c->waiting.first;
 }
 
 static void check_trees(struct rate_tree_class *c, u32 i)
@@ -207,7 +207,7 @@ static void check_state(struct rate_tree_class *c, u32 i)
 	struct rate_tree_class *p = c->parent;
 	u8 prio = c->prios ? __ffs(c->prios) : c->prio;
 
-	if (!list_empty(&c->waiting) && c->prio < prio)
+	if (c->waiting.first && c->prio < prio)
 		prio = c->prio;
 	must(wants(c) == (c->state != RATE_TREE_IDLE),
 	     "wrong state of class", i);
@@ -232,6 +232,7 @@ static void check_classes(void)
 {
 	struct rate_tree_class *c, *child;
 	struct rate_tree_member *m;
+	struct rb_node *node;
 	u32 members, i, j;
 	u64 sum;
 
@@ -240,10 +241,11 @@ static void check_classes(void)
 	for (i = 0; i < nclasses; i++) {
 		c = classes[i].c;
 		check_trees(c, i);
-		shim_check_list(&c->waiting);
+		check_order(&c->waiting, struct rate_tree_member, waiting, served);
 		members = 0;
 		sum = 0;
-		list_for_each_entry(m, &c->waiting, waiting) {
+		for (node = c->waiting.first; node; node = node->behind) {
+			m = rb_entry(node, struct rate_tree_member, waiting);
 			must(m->waits && m->class == c,
 			     "a stranger waits in class", i);
 			members++;
@@ -268,32 +270,56 @@ static void check_classes(void)
 static void check_lists(struct rate_tree_member *m, s64 i)
 {
 	struct rate_tree_queue *q = m->queue;
+	bool stuck = m->stuck.head;
 
-	must(m->waiting.head == (m->waits ? &m->class->waiting : NULL),
-	     "waits, and in no list, or the reverse: member", i);
-	must(m->granted.head == (m->slots ? &q->granted : NULL),
-	     "has slots, and in no list, or the reverse: member", i);
-	must(m->open.head == (m->left > 0 ? &q->open : NULL) ||
-	     (m->free && m->open.head == &q->open),
-	     "may send, and in no list, or the reverse: member", i);
-	must(m->left > -(s64)LONGEST, "sends without a slot: member", i);
-	must(m->due.root == (RB_EMPTY_NODE(&m->due) ? NULL : &q->due) ||
-	     (!m->due.root && !m->due.before && !m->due.behind),
-	     "due, and in no tree, or the reverse: member", i);
+	must(m->waiting.root == (m->waits && !stuck ? &m->class->waiting : NULL),
+	     "waits, and in no tree, or the reverse: member", i);
+	must(!stuck || (m->waits && m->stuck.head == &q->stuck),
+	     "stuck, and does not wait, or elsewhere: member", i);
+	must(m->list.head == (m->paused ? &q->paused : NULL) ||
+	     m->list.head == &q->free,
+	     "paused, and in no list, or the reverse: member", i);
+	must(!m->owing.head || m->owing.head == &q->owing,
+	     "owes to another queue: member", i);
+}
+
+/* What was granted to a member and has not begun */
+static u32 slots(const struct rate_tree_member *m, u32 *bytes)
+{
+	const struct rate_tree_queue *q = m->queue;
+	u32 i, slots = 0;
+
+	*bytes = 0;
+	must(q->granted - q->begun <= RATE_TREE_SLOTS, "slots beyond the ring:",
+	     q->granted - q->begun);
+	for (i = q->begun; i != q->granted; i++) {
+		if (q->slot[i % RATE_TREE_SLOTS].m != m)
+			continue;
+		*bytes += q->slot[i % RATE_TREE_SLOTS].len;
+		slots++;
+	}
+	return slots;
 }
 
 static void check_sums(const struct flow *f, s64 i)
 {
 	const struct rate_tree_member *m = &f->m;
-	u32 slot, booked = 0;
+	const struct rate_tree_queue *q = m->queue;
+	s64 owed = (s32)(m->beyond - m->settled);
+	s64 left = q->open == m ? q->left : 0;
+	u32 booked;
 
-	for (slot = 0; slot < m->slots; slot++)
-		booked += m->slot[slot].len;
-	must(m->booked == booked, "slots have not what is booked: member", i);
-	must(m->owed == max(-m->left, 0), "owes another sum: member", i);
-	must(m->backlogged == !!f->packets, "wrong about the backlog: member", i);
+	slots(m, &booked);
+	must(m->granted - m->begun == booked,
+	     "slots have not what is booked: member", i);
+	must(owed < (s64)(LONGEST + RATE_TREE_SLOT_MAX) * 4,
+	     "owes too much: member", i);
+	must(q->open != m || q->left > 0, "is in a slot that is over: member", i);
+	must(q->credit >= 0 && q->credit <= (s64)max(q->quantum, ETH_FRAME_LEN),
+	     "has a strange credit: queue", i);
+	must(!!m->backlog == !!f->packets, "wrong about the backlog: member", i);
 	must(f->paused ||
-	     m->wanted == (f->packets ? max(f->bytes - m->left, 0) : 0),
+	     m->wanted == (f->packets ? max(f->bytes - left, 0) : 0),
 	     "wants another sum: member", i);
 }
 
@@ -301,20 +327,16 @@ static void check_sums(const struct flow *f, s64 i)
 static void check_progress(const struct flow *f, s64 i)
 {
 	const struct rate_tree_member *m = &f->m;
-	bool due = m->due.root;
+	u32 booked, granted = slots(m, &booked);
 
-	must(m->slots || !m->known, "known, and has no slot: member", i);
-	must(!m->known || in_order(m->queue->ask, m->slot[0].start) ||
-	     in_order(m->slot[0].start, now),
-	     "the queue comes too late for its slot: member", i);
 	if (!f->packets) {
-		must(!m->waits && !m->slots && !m->open.head && !due,
+		must(!m->waits && !granted && !m->posted && !m->list.head &&
+		     m->queue->open != m,
 		     "has nothing to send, and is in a list: member", i);
 		return;
 	}
-	must(m->open.head || m->known || due,
-	     "has a backlog, and nobody asks for it: member", i);
-	must(m->open.head || m->slots || m->waits || (f->paused && due),
+	must(m->queue->open == m || granted || m->posted || m->waits ||
+	     m->list.head,
 	     "has a backlog, no slot, and waits for none: member", i);
 }
 
@@ -327,9 +349,10 @@ static void check(void)
 	must(!tree.lock.held, "the lock is held after step", step);
 	check_classes();
 	for (i = 0; i < nqueues; i++) {
-		shim_check_list(&queues[i].q.granted);
-		shim_check_list(&queues[i].q.open);
-		check_order(&queues[i].q.due, struct rate_tree_member, due, ask);
+		shim_check_list(&queues[i].q.free);
+		shim_check_list(&queues[i].q.paused);
+		shim_check_list(&queues[i].q.owing);
+		shim_check_list(&queues[i].q.stuck);
 	}
 	for_each_flow(f, i, j) {
 		id = i * 100 + j;
@@ -388,8 +411,8 @@ static void serve(struct flow *f)
 	if (with.pauses && one_in(6)) {
 		trace("class %u pauses on queue %u", f->class, f->queue);
 		rate_tree_pause(&f->m, now, now + NSEC_PER_MSEC);
-		must(!f->m.left, "pauses, and has not settled: class",
-		     f->class);
+		must(f->m.queue->open != &f->m,
+		     "pauses, and has not settled: class", f->class);
 		f->paused = true;
 		return;
 	}
@@ -434,8 +457,11 @@ static void run_queue(u32 i)
 		serve(container_of(m, struct flow, m));
 		must(++packets < ENDLESS, "sends without end: queue", i);
 	}
-	must(time_after64(when, now), "is to ask again at once: queue", i);
-	if (backlogged(i))
+	must(when == RATE_TREE_NEVER || time_after64(when, now),
+	     "is to ask again at once: queue", i);
+	must(when != RATE_TREE_NEVER || !backlogged(i),
+	     "has a backlog, and is not called again: queue", i);
+	if (when != RATE_TREE_NEVER)
 		q->wake = when + (one_in(4) ? below(with.late) : 0);
 	running = outer;
 }
@@ -497,8 +523,8 @@ static void configure(u32 i)
 		rate = ceil / (1 + below(30)) + 1;
 	}
 	trace("class %u: rate %lu ceil %lu", i, rate, ceil);
-	rate_tree_set(classes[i].c, rate, ceil,
-		      1 + below(one_in(3) ? 10 : 200000),
+	rate_tree_set(classes[i].c, rate, ceil, below(NSEC_PER_MSEC),
+		      below(NSEC_PER_MSEC), 1 + below(one_in(3) ? 10 : 200000),
 		      below(RATE_TREE_PRIOS), now);
 }
 
@@ -541,7 +567,8 @@ static void leave(u32 i, u32 j)
 		return;
 
 	rate_tree_leave(&f->m, now);
-	must(!f->m.left && !f->m.open.head && !f->m.due.root,
+	must(f->m.beyond == f->m.settled && f->m.queue->open != &f->m &&
+	     !f->m.list.head && !f->m.owing.head && !f->m.posted,
 	     "leaves, and has not settled: class", j);
 	memset(f, 0xdd, sizeof(*f));
 	free(f);

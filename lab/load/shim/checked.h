@@ -30,9 +30,14 @@ void shim_meanwhile(void);
 #undef READ_ONCE
 #define READ_ONCE(x)							\
 	(shim_meanwhile(), __atomic_load_n(&(x), __ATOMIC_RELAXED))
+#define smp_load_acquire(p)						\
+	(shim_meanwhile(), __atomic_load_n(p, __ATOMIC_ACQUIRE))
+#else
+#define smp_load_acquire(p)	__atomic_load_n(p, __ATOMIC_ACQUIRE)
 #endif
 
 #define smp_mb()		__sync_synchronize()
+#define smp_store_release(p, v)	__atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define smp_store_mb(v, x)	((void)((v) = (x)), smp_mb())
 
 /* A lock. Nobody else can release it, so it must not be taken twice */
@@ -89,6 +94,16 @@ static inline void list_add_tail(struct list_head *one, struct list_head *head)
 	head->prev = one;
 }
 
+static inline void list_add(struct list_head *one, struct list_head *head)
+{
+	shim_must(!one->head);
+	one->head = head;
+	one->next = head->next;
+	one->prev = head;
+	head->next->prev = one;
+	head->next = one;
+}
+
 static inline void list_del(struct list_head *one)
 {
 	shim_must(one->head);
@@ -116,6 +131,61 @@ static inline void shim_check_list(const struct list_head *head)
 	}
 	shim_must(head->prev == prev);
 }
+
+/* Lists that are added to without a lock */
+struct llist_node {
+	struct llist_node *next;
+};
+
+struct llist_head {
+	struct llist_node *first;
+};
+
+static inline void init_llist_head(struct llist_head *head)
+{
+	head->first = NULL;
+}
+
+static inline bool llist_empty(const struct llist_head *head)
+{
+	return !READ_ONCE(head->first);
+}
+
+static inline void llist_add(struct llist_node *one, struct llist_head *head)
+{
+	struct llist_node *other;
+
+	for (other = head->first; other; other = other->next)
+		shim_must(other != one);
+	one->next = head->first;
+	head->first = one;
+}
+
+static inline struct llist_node *llist_del_all(struct llist_head *head)
+{
+	struct llist_node *first = head->first;
+
+	head->first = NULL;
+	return first;
+}
+
+static inline struct llist_node *llist_reverse_order(struct llist_node *node)
+{
+	struct llist_node *next, *reversed = NULL;
+
+	for (; node; node = next) {
+		next = node->next;
+		node->next = reversed;
+		reversed = node;
+	}
+	return reversed;
+}
+
+#define llist_for_each_entry_safe(p, n, node, m)			\
+	for (p = (node) ? container_of(node, __typeof__(*p), m) : NULL;	\
+	     p && (n = p->m.next ? container_of(p->m.next, __typeof__(*p), m) : \
+				   NULL, true);				\
+	     p = n)
 
 #define list_entry(p, t, m)	container_of(p, t, m)
 #define list_first_entry(head, t, m) list_entry((head)->next, t, m)

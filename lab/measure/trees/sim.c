@@ -9,6 +9,9 @@
  *	flow CLASS QUEUE LEN GAP ON OFF BEGIN STOP	packets every GAP while on; GAP 0: there
  *					are always some
  *	change AT CLASS RATE CEIL
+ *	world TICK STOP EVERY WAKE	timers fire with the next tick of their queue; queues do
+ *					not run for STOP, once in EVERY; one CPU runs them all,
+ *					and takes WAKE for each time; 0: none of that
  *
  * and prints JSON. Code takes no time, and a queue is one thread.
  */
@@ -58,8 +61,8 @@ static struct flow *flows[FLOWS];
 static struct queue queues[QUEUES];
 static struct { u64 at, rate, ceil; int class; } changes[100];
 static int nclasses, nflows, nqueues, nchanges;
-static u64 now, end, from, packets, kicks;
-static double late;
+static u64 now, end, from, packets, kicks, calls, tick, stop, every, wake_cost, cpu_free;
+static double late, burst = 1600;	/* of each class, bytes */
 static u64 seed = 88172645463325252ULL;
 
 static double chance(void)
@@ -134,6 +137,22 @@ static void sent(struct flow *f, u64 now)
 	}
 }
 
+/* When a timer of a queue fires */
+static u64 later(u64 when, int queue)
+{
+	u64 phase = tick * queue / (nqueues + 1);
+
+	return tick && when < U64_MAX ? (when + phase + tick - 1) / tick * tick - phase : when;
+}
+
+/* A queue that is stopped goes on at that time */
+static u64 going_on(u64 when, int queue)
+{
+	u64 phase = every ? (when + every * queue / nqueues) % every : 0;
+
+	return every && when < U64_MAX && phase < stop ? when + stop - phase : when;
+}
+
 /* ---- a queue: what a qdisc would do when it is run */
 
 static void run_queue(struct queue *q, u64 now)
@@ -142,6 +161,7 @@ static void run_queue(struct queue *q, u64 now)
 	struct flow *f;
 	u64 when;
 
+	calls++;
 	for (f = q->flows; f; f = f->next) {
 		arrive(f, now);
 		rate_tree_backlog(&f->m, now, backlog(f, now));
@@ -153,11 +173,9 @@ static void run_queue(struct queue *q, u64 now)
 		rate_tree_backlog(m, now, backlog(f, now));
 	}
 
-	q->wake = U64_MAX;
+	q->wake = later(when, q - queues);
 	for (f = q->flows; f; f = f->next) {
-		if (backlog(f, now))
-			q->wake = min(q->wake, max(when, now + 1));
-		else if (!f->gap)
+		if (!backlog(f, now) && !f->gap)
 			q->wake = min(q->wake, on_from(f, now));
 		if (!f->gap && f->off && backlog(f, now)) /* see when it ends */
 			q->wake = min(q->wake, now + f->on - (now - f->begin) %
@@ -193,10 +211,16 @@ static void simulate(void)
 			struct rate_tree_class *c = classes[changes[change].class].c;
 
 			rate_tree_set(c, changes[change].rate / 8, changes[change].ceil / 8,
-				      c->quantum, c->prio, now);
+				      c->burst, c->cburst, c->quantum, c->prio, now);
 			change++;
 			changed(now);
 		}
+		if (going_on(now, first) > now) {
+			queues[first].wake = going_on(now, first);
+			continue;
+		}
+		now = max(now, cpu_free);
+		cpu_free = now + wake_cost;
 		run_queue(queues + first, now);
 	}
 }
@@ -213,7 +237,8 @@ static void add_class(int parent, u64 rate, u64 ceil, u32 quantum, int prio)
 		rate_tree_init(&tree);
 	else
 		rate_tree_add(&tree, c->c, classes[parent].c);
-	rate_tree_set(c->c, rate / 8, ceil / 8, quantum, prio, 0);
+	rate_tree_set(c->c, rate / 8, ceil / 8, burst * 8e9 / rate, burst * 8e9 / ceil, quantum,
+		      prio, 0);
 	c->last = from;
 }
 
@@ -264,6 +289,11 @@ int main(void)
 			f.begin = d;
 			f.stop = e;
 			add_flow(i, j, f);
+		} else if (sscanf(line, "world %lu %lu %lu %lu %lf", &a, &b, &c, &d, &burst) >= 4) {
+			tick = a;
+			stop = b;
+			every = c;
+			wake_cost = d;
 		} else if (sscanf(line, "change %lu %d %lu %lu", &a, &k, &e, &g) == 4) {
 			changes[nchanges].at = a;
 			changes[nchanges].class = k;
@@ -276,8 +306,8 @@ int main(void)
 	}
 	simulate();
 
-	printf("{\"locks\": %lu, \"kicks\": %lu, \"packets\": %lu, \"classes\": [", locks, kicks,
-	       packets);
+	printf("{\"locks\": %lu, \"kicks\": %lu, \"calls\": %lu, \"packets\": %lu, \"classes\": [",
+	       locks, kicks, calls, packets);
 	for (i = 0; i < nclasses; i++)
 		printf("%s{\"bps\": %.0f, \"peak\": %.0f}", i ? ", " : "",
 		       classes[i].bytes * 8e9 / (end - from), classes[i].peak);
