@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported trees
+	module deb stock reported trees openwrt arches litmus
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -44,6 +44,10 @@ module: tree ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/
 deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
 	@$(LAB) setup iproute2
 	@$(LAB) module --deb
+
+openwrt: tree ## the same as a feed for OpenWrt [ALL=1: built for arm64, arm and mips, with compilers and kernels that are fetched]
+	@$(LAB) setup iproute2
+	@$(LAB) openwrt $(call flags,ALL)
 
 demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [ALL=1: all of its rows; COMPARE=1: of the other kernels as well]
 	@$(LAB) demo $(call flags,ALL COMPARE)
@@ -118,7 +122,7 @@ figures: build ## the evaluation in virtual time, beside rivals: tables, picture
 	@$(LAB) setup figures
 	@$(LAB) figures
 
-reported: build ## what users of cake_mq reported, with iperf3 and ping: the table in module/README.md
+reported: build ## what users of cake_mq reported, and of htb, tbf and cake below mq: the tables in module/README.md
 	@$(LAB) setup reported
 	@$(LAB) reported
 
@@ -126,9 +130,15 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
+arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390]
+	@$(LAB) arches --all $(call options,ARCH)
+
+litmus: tree ## the orderings that the code relies on, by the kernel's memory model; needs herd7 [HERD7=path]
+	@$(LAB) litmus
+
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)

@@ -133,6 +133,34 @@ ip link set d0 down
 tc qdisc del dev $DEV clsact
 check "the guide" sh -e /guide.sh
 
+# ---- sqm-scripts with use_mq=1, as its functions.sh and piece_of_cake.qos have it
+for name in ifbtest ifb4v2; do ip link del $name 2> /dev/null; done
+ip link add v2 numtxqueues 4 numrxqueues 4 type veth peer name v3; ip link set v2 up
+check "sqm, use_mq: it tries cake_mq" sh -ec '
+	ip link add name ifbtest numtxqueues 4 type ifb
+	cake-tc qdisc replace dev ifbtest root cake_mq
+	ip link set dev ifbtest down
+	ip link delete ifbtest type ifb'
+check "sqm, use_mq: upload" sh -ec '
+	test "$(ls -d /sys/class/net/v2/queues/tx-* | wc -l)" -gt 1
+	cake-tc qdisc del dev v2 root 2> /dev/null || true
+	cake-tc qdisc add dev v2 root cake_mq bandwidth 92160kbit overhead 42 mpu 0 besteffort
+	cake-tc -s qdisc show dev v2 | grep -q "group rate 92160Kbit"'
+check "sqm, use_mq: download" sh -ec '
+	ip link add name ifb4v2 numtxqueues 4 type ifb
+	cake-tc qdisc add dev v2 handle ffff: ingress
+	cake-tc qdisc add dev ifb4v2 root cake_mq bandwidth 92160kbit overhead 42 mpu 0 \
+		besteffort wash
+	ip link set dev ifb4v2 up
+	cake-tc filter add dev v2 parent ffff: protocol all prio 10 u32 match u32 0 0 \
+		flowid 1:1 action mirred egress redirect dev ifb4v2
+	cake-tc -s qdisc show dev ifb4v2 | grep -q "group rate 92160Kbit"'
+check "sqm, use_mq: stopped" sh -ec '
+	cake-tc qdisc del dev v2 ingress
+	cake-tc qdisc del dev v2 root
+	ip link delete dev ifb4v2 type ifb'
+ip link del v2
+
 # ---- gone without a trace
 ip link del d0; ip netns del peer; ip link del $DEV 2> /dev/null; sleep 0.3
 check "module unloads" rmmod sch_cake

@@ -35,18 +35,23 @@ GATES = (  # (name, what runs)
     ("changes", ("changes",)),
     ("YNL", ("ynl",)),
     ("torture", ("torture", "--kernel", "um")),
+    ("OpenWrt", ("openwrt",)),
+    ("litmus", ("litmus",)),
+    ("architectures", ("arches",)),
     ("tooling", ("test_tooling.py",)),
     ("KUnit", ("kunit",)),
     ("fuzz", ("fuzz",)),
     ("fuzz, sanitized", ("fuzz", "--san", "1", "--seeds", "300", "--threads", "4")),
     ("fuzz finds faults", ("fuzz", "--faults")),
+    ("reported", ("reported", "--brief")),
     ("demo", ("demo",)),
     ("trees", ("trees", "--brief")),
     ("figures", ("figures", "--check")),
 )
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
+# Do not keep two CPUs busy; the longest come first
 BESIDE = {"tdc", "stock kernel", "compat", "torture", "changes", "tooling", "YNL", "KUnit",
-          "mutants", "patches"}  # do not keep two CPUs busy; the longest come first
+          "OpenWrt", "litmus", "architectures", "mutants", "patches"}
 
 
 def where(name: str) -> list:

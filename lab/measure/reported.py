@@ -2,8 +2,9 @@
 """make reported: what users of cake_mq have reported, with the tools that they used.
 
 Each case is a load of iperf3 and ping through the TCP bed (lab/load/tcp.py), in virtual
-time, below root cake and the unpatched cake_mq of Linux 7.3.4, and below the series. The
-table goes into the guide, module/README.md; reported.json has the figures.
+time, below root cake and the unpatched cake_mq of Linux 7.3.4, and below the series. Those of
+lab/measure/reports.py are about htb, tbf and cake below mq. Both have a table in the guide,
+module/README.md; a case of theirs that is known not to be right does not fail.
 
 What is not in them: CPU time, and what a driver does. Of the machines of these users only
 queues, rates, delays and options are known, and are the same here.
@@ -16,15 +17,18 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
 from tree.common import ROOT, command_line, keep_result, say
+from tree.common import verdict as judge
+
+from measure import reports
 
 RESULTS = ROOT / "results" / "reported.json"
+SHARED = RESULTS.with_name("reports.json")  # of lab/measure/reports.py
 CONTENDERS = {  # column: (kernel, qdisc)
     "cake": ("bench-base", "cake"),
     "cake_mq": ("bench-base", "cake_mq"),
@@ -52,6 +56,9 @@ class Case:
     said: its figures. rate: bit/s of the shaper. groups: {name: flows()}. ping: (queue, TOS
     byte), or nothing. show: what the table says: the rate of a group, Mbit/s; "ping", the
     longest, ms; "active queues", as tc says. down: bit/s of the line to the client, 0: no limit.
+    back: a qdisc for the way to the client; the delay is then on the other way.
+    ports: instead of groups, one flow after the other, each from the next port: "least" and
+    "most" of their rates, and how many packets were dropped ("drops").
     """
 
     title: str
@@ -67,6 +74,8 @@ class Case:
     segments: bool = False
     seconds: int = 3
     down: float = 0
+    back: str = ""
+    ports: int = 0
 
 
 SEGALMEN = "https://github.com/Segalmen/cake-mq-patches/blob/"
@@ -77,7 +86,20 @@ RTT = Case(
     "`cake_mq` 0.85 to 0.93 of `cake`", 8500e6, {"all": flows(0, 12, spread=True)}, ("all",),
     queues=8, options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb",
     rtt_us=5_500)
+FORUM = "https://forum.openwrt.org/t/246349?page=12"
 CASES = {
+    "ports": Case(
+        "one flow at a time, from 16 ports, `diffserv4`, 2350 Mbit",
+        "https://github.com/Segalmen/cake-mq-patches/tree/76bb50c0d60a/results/"
+        "2026-10-n5105-placement", "a quarter of ports 13 % slower", 2350e6, {},
+        ("least", "most", "drops"), options="diffserv4 dual-srchost nat nowash", rtt_us=1_000,
+        seconds=2, ports=16),
+    "100/100": Case(
+        "100/100 Mbit on a port of a switch, sqm `use_mq`, `besteffort`, 92.16 Mbit", FORUM,
+        "50 up and 60 down, 56 and 39 ms more delay", 92.16e6,
+        {"upload": flows(0, 4, spread=True), "download": flows(0, 4, down=True, spread=True)},
+        ("upload", "download", "ping"), options="besteffort ethernet overhead 42",
+        back="cake bandwidth 92160kbit besteffort ethernet overhead 42", ping=(1, 0), seconds=8),
     "acks": Case(
         "upload of 6 Mbit beside a download",
         "https://github.com/huydoan94/cake-adapt/blob/f30b4e71ac519bdb25fb1f16e7896c384bd03192/"
@@ -148,6 +170,19 @@ def received(job: subprocess.Popen) -> float:
     return out["end"]["sum_received"]["bits_per_second"]
 
 
+def one_by_one(server: str, case: dict) -> dict:
+    """Flows one after the other, each from a port of its own: the row of case()."""
+    rates = []
+    for port in range(case["ports"]):
+        serve(server, 5201 + port)
+        words = ["ip", "netns", "exec", "c", "iperf3", "-c", server, "-B", CLIENT, "-p",
+                 str(5201 + port), "--cport", str(40000 + port), "-J", "-t", str(case["seconds"]),
+                 "-O", "0.5"]
+        rates.append(received(subprocess.Popen(words, stdout=subprocess.PIPE, text=True)))
+    root = next(q for q in json.loads(tc("-n r -s -j qdisc show dev r1")) if q.get("root"))
+    return {"least": min(rates), "most": max(rates), "drops": root["drops"]}
+
+
 def active_queues() -> int:
     """How many queues have packets, as tc says of the busiest one; 0 for root cake.
 
@@ -167,6 +202,14 @@ def measure(case: dict, qdisc: str) -> dict:
     if case["down"]:
         tc(f"-n s qdisc replace dev s0 root netem delay {case['rtt_us']}us "
            f"rate {case['down']:.0f}bit limit 1000000")
+    if case["back"]:
+        tc(f"-n s qdisc replace dev s0 root {case['back']}")
+        tc(f"-n c qdisc replace dev c0 root netem delay {case['rtt_us']}us limit 1000000")
+    if case["ports"]:
+        row = one_by_one(server, case)
+        for name in names:
+            command("ip", "netns", "del", name)
+        return row
     pinging = None
     if case["ping"]:
         queue, tos = case["ping"]
@@ -204,6 +247,8 @@ def told(row: dict, what: str) -> str:
     """A figure of a row as the table says it."""
     if what == "ping":
         return f"{row[what]:.3f} ms"
+    if what == "drops":
+        return str(row[what])
     if what == "active queues":
         return str(row[what] or "-")
     mbit = row[what] / 1e6
@@ -211,9 +256,12 @@ def told(row: dict, what: str) -> str:
 
 
 def faulty(row: dict, root: dict, case: Case) -> bool:
-    """Whether a row is worse than that of root cake: 5 % off a rate, or a ping of 1 ms more."""
-    return any(row[what] < 0.95 * root[what] for what in case.show if what in case.groups) or (
-        "ping" in case.show and row["ping"] > root["ping"] + 1)
+    """Whether a row is worse than that of root cake: 5 % off a rate, a ping of 1 ms more, or
+    twice as many drops."""
+    rates = [what for what in case.show if what in case.groups or what in ("least", "most")]
+    return any(row[what] < 0.95 * root[what] for what in rates) or (
+        "ping" in case.show and row["ping"] > root["ping"] + 1) or (
+        "drops" in case.show and row["drops"] > 2 * root["drops"] + 10)
 
 
 def verdict(rows: dict, case: Case) -> str:
@@ -223,41 +271,79 @@ def verdict(rows: dict, case: Case) -> str:
 
 
 def table(results: dict) -> list[str]:
-    """The table of the guide, rates in Mbit/s; results: {column: {case: row}}."""
+    """The first table of the guide, rates in Mbit/s; results: {column: {case: row}}."""
     lines = ["| case | reported | root `cake` | `cake_mq` of 7.3.4 | series | fixed |",
              "|---|---|---|---|---|---|"]
     for name, case in CASES.items():
-        cells = [" / ".join(told(results[column][name], what) for what in case.show)
-                 for column in CONTENDERS]
+        rows = {column: results[column].get(name) for column in CONTENDERS}
+        if not all(rows.values()):
+            continue
+        cells = [" / ".join(told(row, what) for what in case.show) for row in rows.values()]
         lines.append(f"| [{case.title}]({case.source}): {', '.join(case.show)} | {case.said} | "
-                     f"{' | '.join(cells)} | "
-                     f"{verdict({column: results[column][name] for column in CONTENDERS}, case)} |")
+                     f"{' | '.join(cells)} | {verdict(rows, case)} |")
     return lines
 
 
+def boots(names: Sequence[str]) -> list[tuple]:
+    """What to boot for cases: (file, column, kernel, function, what it takes)."""
+    cases = {name: asdict(CASES[name]) for name in names if name in CASES}
+    others = [name for name in names if name in reports.REPORTS]
+    some = [(RESULTS, column, which, "measure.reported:run_reports",
+             {"qdisc": qdisc, "cases": cases})
+            for column, (which, qdisc) in CONTENDERS.items() if cases]
+    return some + [(SHARED, kind, "patched", "measure.reports:run_shared",
+                    {"kind": kind, "cases": others}) for kind in reports.KINDS if others]
+
+
+def measured(job: tuple) -> dict[str, dict]:
+    """Boot what boots() says: {case: row}."""
+    file, column, which, function, spec = job
+    rows, _ = boot_script(
+        kernel.KERNELS[which].out, f"reported-{column}", function, spec, virtual=True,
+        timeout=3600, mem="2G", allowed=kernel.known_splats(which),
+        hop=kernel.module(which) if file == SHARED else None)
+    return {row.pop("case"): row for row in rows}
+
+
+def judged(columns: dict[str, dict]) -> list[str]:
+    """Sentences on cases in which the series are not as root cake."""
+    return [f"{name} is not as below root cake" for name, case in CASES.items() if columns
+            and all(name in rows for rows in columns.values())
+            and verdict({column: rows[name] for column, rows in columns.items()}, case) == "no"]
+
+
 def main(argv: Sequence[str]) -> None:
-    """Measure the cases named, or all, and print the table."""
+    """Measure the cases named, or all, and print the tables; what is whole is kept."""
     parser = command_line("reported", __doc__, record=True)
-    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)} (all)")
-    names = parser.parse_args(argv).case or list(CASES)
-    for which in sorted({which for which, _ in CONTENDERS.values()}):
+    known = [*CASES, *reports.REPORTS]
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(known)} (all)")
+    parser.add_argument("--brief", action="store_true", help="only those of htb, tbf and cake "
+                        "below mq, which are quick")
+    args = parser.parse_args(argv)
+    names = list(reports.REPORTS) if args.brief else args.case or known
+    if unknown := set(names) - set(known):
+        parser.error(f"there is no case {', '.join(sorted(unknown))}")
+    some = boots(names)
+    for which in sorted({which for _, _, which, *_ in some}):
         kernel.build(which)
-    say(f"{len(names)} reports, three times each (about 15 min)")
-
-    def work(column: str) -> dict[str, Any]:
-        which, qdisc = CONTENDERS[column]
-        rows, _ = boot_script(
-            kernel.KERNELS[which].out, f"reported-{column}", "measure.reported:run_reports",
-            {"qdisc": qdisc, "cases": {name: asdict(CASES[name]) for name in names}},
-            virtual=True, timeout=3600, mem="2G", allowed=kernel.known_splats(which))
-        return {row.pop("case"): row for row in rows}
-
+    say(f"{len(names)} reports, three times each (all of them: about 20 min)")
+    fresh = {RESULTS: {}, SHARED: {}}
     with ThreadPoolExecutor(2) as pool:
-        results = dict(zip(CONTENDERS, pool.map(work, CONTENDERS)))
-    if len(names) < len(CASES):
-        print(json.dumps(results, indent=1))
-        return
-    keep_result(RESULTS.name, {
-        "what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
-        "columns": results})
-    print("\n".join(table(results)))
+        for (file, column, *_), rows in zip(some, pool.map(measured, some), strict=True):
+            fresh[file][column] = rows
+    if set(CASES) <= set(names):
+        keep_result(RESULTS.name, {
+            "what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
+            "columns": fresh[RESULTS]})
+    if set(reports.REPORTS) <= set(names):
+        keep_result(SHARED.name, {
+            "what": "what people reported: figures as lab/measure/reports.py names them",
+            "columns": fresh[SHARED]})
+    for lines in (fresh[RESULTS] and table(fresh[RESULTS]), reports.table(fresh[SHARED])):
+        if len(lines) > 2:
+            print("\n".join(lines))
+    failed, better = reports.judged(fresh[SHARED])
+    for sentence in better:
+        print("note: " + sentence)
+    failed += judged(fresh[RESULTS])
+    judge(len(names) - len(failed), failed)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gates import check, coverage, gauntlet, tdc
 from load import table
-from measure import bench, cost, reported, smp
+from measure import bench, cost, reported, reports, smp
 from tree.common import RESULTS, ROOT, Die, command_line
 
 from report import evaluation
@@ -100,6 +100,11 @@ def told() -> list[str]:
     return reported.table(read("reported")["columns"])
 
 
+def told_of_others() -> list[str]:
+    """What people reported of htb, tbf and cake below mq."""
+    return reports.table(read("reports")["columns"])
+
+
 def versions() -> list[str]:
     """Which version of the series each file is of."""
     by_version = {}
@@ -128,8 +133,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "demo": demo, "coverage": covered, "check": checks, "gauntlet": hunted,
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
-    "bench": times, "smp": two_cpus, "sent": sent, "reported": told, "versions": versions,
-    "front": front,
+    "bench": times, "smp": two_cpus, "sent": sent, "reported": told,
+    "reports": told_of_others, "versions": versions, "front": front,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,

@@ -3,7 +3,7 @@
 
 import unittest
 
-from gates import cases, coverage, gauntlet, kunit, tdc
+from gates import cases, coverage, gauntlet, kunit, litmus, tdc
 from gates.shrink import shrunk
 from guest import boot
 from tree import common, tree
@@ -51,6 +51,12 @@ class Reading(unittest.TestCase):
         self.assertEqual(gauntlet.accesses(log), [
             (("write", "f+0x2/0x5"), ("read (marked)", "g.isra.0+0x3/0x5")),
             (("read", "k+0x1/0x2"), None)])
+
+    def test_barriers(self):
+        """Barriers are of the function that they are in, and not in comments."""
+        text = ("static int f(int a,\n\t     int b)\n{\n\tsmp_rmb();\n}\n\n/* smp_mb() in\n"
+                " * smp_wmb()\n */\nvoid g(void)\n{\n\trcu_read_lock(); /* smp_mb() */\n}\n")
+        self.assertEqual(list(litmus.barriers(text)), [("f", "smp_rmb"), ("g", "rcu_read_lock")])
 
     def test_shrunk(self):
         """What a failure needs is left, and no less than asked for, in so many tries."""

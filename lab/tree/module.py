@@ -4,6 +4,7 @@
 Puts the files of the patched kernel and those of module/ into one folder, and builds
 them there with the kernel's own headers. make deb makes two packages of it: one that
 builds the module by DKMS for every kernel installed, one with the tc that goes with it.
+make openwrt makes a feed with the same two, for OpenWrt's build system.
 """
 
 import os
@@ -33,6 +34,17 @@ FILES = (  # of the patched kernel
     "net/sched/sch_rate_group_qdisc.c", "include/net/sch_priv.h", "include/net/sch_rate_group.h",
     "include/net/sch_rate_group_qdisc.h", "include/uapi/linux/pkt_sched.h",
 )
+OPENWRT = ROOT / "openwrt"
+FEED = BUILD / "openwrt"
+# What iproute2's configure would find out: tc without programs and libraries of others
+CONFIG_MK = """YACC:=bison
+TC_CONFIG_NO_XT:=y
+IP_CONFIG_SETNS:=y
+CFLAGS += -DHAVE_SETNS -DHAVE_HANDLE_AT
+CONF_COLOR:=COLOR_OPT_NEVER
+%.o: %.c
+\t$(QUIET_CC)$(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(CPPFLAGS) -c -o $@ $<
+"""
 PACKAGES = {"debhelper": "dh", "dh-dkms": "dh_dkms", "fakeroot": "fakeroot"}
 
 
@@ -100,6 +112,31 @@ def deb() -> list[Path]:
         f" -- {person}  {date}\n")
     run(["dpkg-buildpackage", "-b", "-us", "-uc"], "deb", "building the packages", 20, cwd=where)
     return sorted(where.parent.glob("*.deb"))
+
+
+def tc_sources(where: Path, folders: Sequence[str] = ("include", "lib", "tc"),
+               config: str = "") -> None:
+    """Make a folder in which 'make SUBDIRS="lib tc"' builds tc for any machine.
+
+    folders: of iproute2. config: more lines of config.mk.
+    """
+    shutil.rmtree(where, ignore_errors=True)
+    for name in git(IPROUTE2.dir, "ls-files", "--", "Makefile", *folders).splitlines():
+        (where / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(IPROUTE2.dir / name, where / name)
+    (where / "config.mk").write_text(CONFIG_MK + config)
+
+
+def feed() -> Path:
+    """Make a feed of packages for OpenWrt; its path."""
+    shutil.rmtree(FEED, ignore_errors=True)
+    shutil.copytree(OPENWRT, FEED)
+    sources(FEED / "sched-cake-mq/src")
+    tc_sources(FEED / "cake-mq-tc/src")
+    for makefile in FEED.glob("*/Makefile"):
+        text = makefile.read_text()
+        makefile.write_text(text.replace("@VERSION@", version().replace("+", ".")))
+    return FEED
 
 
 def main(argv: Sequence[str]) -> None:

@@ -380,18 +380,20 @@ def kernel(tree: str = "", tarball: str = "") -> Path:
 
 # ---------------------------------------------------------------- builds
 
-def unpack(archive: Path, where: Path, log: str, estimate: float) -> Path:
+def unpack(archive: Path, where: Path, log: str, estimate: float,
+           left_out: Sequence[str] = ()) -> Path:
     """Unpack archive, less its top folder, into <where>.part; returns that for a rename.
 
-    Files get the time of unpacking, so that objects made from another base
-    look old to make.
+    left_out: patterns of files that are not needed, of an archive that is a package. Files
+    get the time of unpacking, so that objects made from another base look old to make.
     """
     part = where.with_name(where.name + ".part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     if archive.suffix == ".deb":                        # a source tarball in a package
         cmd = (f"dpkg-deb --fsys-tarfile {quote(str(archive))} | tar -xO --wildcards "
-               f"'./usr/src/*.tar.xz' | tar -xJm --strip-components=1 -C {quote(str(part))}")
+               f"'./usr/src/*.tar.xz' | tar -xJm --strip-components=1 -C {quote(str(part))} "
+               + " ".join(f"--exclude={quote(pattern)}" for pattern in left_out))
     else:
         cmd = ["tar", "-xmf", archive, "--strip-components=1", "-C", part]
     run(cmd, log, f"unpacking {archive.name}", estimate,

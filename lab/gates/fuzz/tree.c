@@ -118,8 +118,9 @@ static bool one_in(u64 n)
 
 static void fail(const char *what, s64 figure)
 {
-	printf("FAIL seed %lu tree: %s %ld, in step %lu, at %lu ns\n", at_seed,
-	       what, figure, step, now - start);
+	printf("FAIL seed %llu tree: %s %lld, in step %llu, at %llu ns\n",
+	       (unsigned long long)at_seed, what, (long long)figure,
+	       (unsigned long long)step, (unsigned long long)(now - start));
 	fflush(stdout);
 	longjmp(failed, 1);
 }
@@ -137,8 +138,9 @@ void shim_failed(const char *what)
 /* It ends in a way that nothing can be run after */
 static void ends(int signal)
 {
-	printf("\nFAIL seed %lu tree: %s %d\n", at_seed, signal == SIGPROF ?
-	       "no end within the patience, signal" : "crash, signal", signal);
+	printf("\nFAIL seed %llu tree: %s %d\n", (unsigned long long)at_seed,
+	       signal == SIGPROF ? "no end within the patience, signal" :
+				   "crash, signal", signal);
 	fflush(stdout);
 	_exit(3);
 }
@@ -757,7 +759,7 @@ static u64 time_to_drain(void)
 	for (j = 0; j < nclasses; j++)
 		slowest = min(slowest, classes[j].c->ceil);
 	return mul_u64_u64_div_u64(bytes + bytes / 10, NSEC_PER_SEC, slowest) +
-	       3 * NSEC_PER_SEC;
+	       3LL * NSEC_PER_SEC;
 }
 
 static void drain(void)
@@ -870,7 +872,9 @@ int main(int argc, char **argv)
 	count = tracing ? 1 : strtoull(argv[2], NULL, 10);
 	for (i = 0; i < count; i++)
 		ok += run_one(first + i);
-	printf("FAMILY tree %lu %lu\n", count, count - ok);
-	printf("%lu ok, %lu failed, %lu packets\n", ok, count - ok, sent);
+	printf("FAMILY tree %llu %llu\n", (unsigned long long)count,
+	       (unsigned long long)(count - ok));
+	printf("%llu ok, %llu failed, %llu packets\n", (unsigned long long)ok,
+	       (unsigned long long)(count - ok), (unsigned long long)sent);
 	return ok < count;
 }

@@ -12,6 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <wide.h>
+
+/* What the C library of some machines takes from <linux/types.h> */
+typedef uint8_t __u8;
+typedef uint16_t __u16;
+typedef uint32_t __u32;
+typedef uint64_t __u64;
+#ifdef __s390x__
+typedef struct {
+	__u32	u[4];
+} __vector128;
+#endif
+
 typedef uint8_t u8;
 typedef uint32_t u32;
 typedef uint64_t u64;
@@ -118,16 +131,26 @@ static inline u64 div64_u64(u64 a, u64 b)
 /* On x86, this traps if the quotient does not fit */
 static inline u64 mul_u64_u64_div_u64(u64 a, u64 b, u64 d)
 {
+#ifdef __SIZEOF_INT128__
 	unsigned __int128 n = (unsigned __int128)a * b / d;
+	bool fits = n <= U64_MAX;
+#else
+	u64 n = shim_wide(a, b, d, 0);
+	bool fits = n < U64_MAX;
+#endif
 
-	if (n > U64_MAX)
+	if (!fits)
 		shim_overflow("the quotient of mul_u64_u64_div_u64()");
 	return n;
 }
 
 static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 {
+#ifdef __SIZEOF_INT128__
 	return (u64)(((unsigned __int128)a * b) >> shift);
+#else
+	return shim_wide(a, b, 0, shift);
+#endif
 }
 
 /*

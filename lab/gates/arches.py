@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make arches: the C files of rate group and rate tree as programs of other architectures.
+
+The simulators of make fuzz, in which these files are as they are, are compiled for each
+architecture by Debian's cross compilers and run by QEMU, one program at a time; no kernel is
+built. Each scenario has to keep its rules. (They are others than in make fuzz: a compiler may
+take random numbers for two arguments in either order.) Big endian are mips and s390, of 32 bits
+are mips, arm and i386; the simulator of the rate group needs 64 bits.
+
+An architecture whose compiler or QEMU is not here is skipped, and said; --all installs what is
+missing. The last line is 'N passed, N failed'.
+"""
+
+import re
+import time
+from collections.abc import Sequence
+
+from tree.common import BUILD, ROOT, Die, command_line, kernel_env, run, say
+from tree.cross import ARCHES, RUNNER
+from tree.setup import loudly
+
+from gates import fuzz
+
+OUT = BUILD / "arches"
+NARROW = ("mips", "arm", "i386")  # 32 bits
+SEEDS = {"group": 30, "tree": 30}  # scenarios of a simulator
+
+
+def simulated(arch: str) -> tuple[int, list[str]]:
+    """The simulators of make fuzz, as programs: (scenarios that passed, sentences)."""
+    one, passed, failed = ARCHES[arch], 0, []
+    for name, seeds in SEEDS.items():
+        if name == "group" and arch in NARROW:
+            continue
+        part = fuzz.Part(name, ROOT / f"net/sched/sch_rate_{name}.c",
+                         ROOT / f"include/net/sch_rate_{name}.h")
+        part.shims()
+        program = OUT / f"{arch}-{name}"
+        _, *flags = part.compiler()
+        objects = []
+        for file in (part.source, *part.simulator()):  # one by one, which ccache remembers
+            objects.append(OUT / f"{arch}-{file.stem}.o")
+            run([*one.cc.split(), *flags, "-c", file, "-o", objects[-1]],
+                f"arches-{arch}-{name}", env=kernel_env())
+        run([*one.cc.split(), *flags, "-static", *objects, "-o", program, "-latomic"],
+            f"arches-{arch}-{name}", env=kernel_env())
+        line = fuzz.ask(one.user, program, 1, seeds, 1, "-")[-1]
+        print(f"{arch:<8}rate {name:<8}{line}")
+        found = re.match(r"(\d+) ok, 0 failed, [1-9]", line)
+        if not found or int(found[1]) != seeds:
+            failed.append(f"{arch}: the rate {name} came to '{line}'")
+        else:
+            passed += seeds
+    return passed, failed
+
+
+def main(argv: Sequence[str]) -> None:
+    """Compile, run, judge."""
+    parser = command_line("arches", __doc__)
+    parser.add_argument("--arch", help=f"of {', '.join(ARCHES)}, with commas between them (all)")
+    parser.add_argument("--all", action="store_true", help="install what is missing")
+    args = parser.parse_args(argv)
+    names = args.arch.split(",") if args.arch else list(ARCHES)
+    if set(names) - set(ARCHES):
+        parser.error(f"architectures are {', '.join(ARCHES)}")
+    passed, failed, skipped = 0, [], 0
+    OUT.mkdir(exist_ok=True)
+    for name in names:
+        start = time.monotonic()
+        if args.all:
+            ARCHES[name].install(RUNNER)
+        if not ARCHES[name].complete(RUNNER):
+            loudly(f"NOTHING RUN FOR {name}: its cross compiler or qemu-user-static is not here; "
+                   "'make arches' installs them")
+            skipped += 1
+            continue
+        try:
+            more, sentences = simulated(name)
+        except Die as error:
+            more, sentences = 0, [f"{name}: {error}"]
+        passed += more
+        failed += sentences
+        say(f"{name}: {time.monotonic() - start:.0f} s")
+    for sentence in failed:
+        print("FAIL " + sentence)
+    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
+    raise SystemExit(bool(failed))
