@@ -278,8 +278,7 @@ REPORTS = {
         "one classid for the packets of all 4 queues, `ceil 100mbit`: Mbit/s, direct packets",
         "https://github.com/tuist/tuist/pull/12525", "direct packets are what they alarm on",
         one_classid, {"sent": "{:.0f}", "direct": "{:.0f}"},
-        lambda rows: near(rows, "sent") and not rows["shared"]["direct"],
-        "a classid is of one queue: each needs its own, by a filter for each queue"),
+        lambda rows: near(rows, "sent") and not rows["shared"]["direct"]),
     "short queue": Report(
         "`htb` of 100 Mbit with `txqueuelen 1`, 4 queues: Mbit/s",
         "https://github.com/containernetworking/plugins/pull/1097", "drops from the first packet",
