@@ -18,7 +18,7 @@
 #define RATE_TREE_AHEAD		(32 * NSEC_PER_USEC) /* granted in advance */
 #define RATE_TREE_HORIZON	NSEC_PER_MSEC	/* unused rate made up for */
 #define RATE_TREE_LATENESS	(25 * NSEC_PER_MSEC) /* the same, slots */
-#define RATE_TREE_PATIENCE	(12 * NSEC_PER_MSEC) /* with a queue that stopped */
+#define RATE_TREE_PATIENCE	(12 * NSEC_PER_MSEC) /* with a late queue */
 #define RATE_TREE_KEEP		(25 * NSEC_PER_MSEC) /* credit */
 #define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early at most */
 #define RATE_TREE_LAG		(50ULL * NSEC_PER_USEC) /* the same if late */
@@ -26,7 +26,7 @@
 #define RATE_TREE_PRIOS		8
 #define RATE_TREE_SLOTS		64		/* of a queue at a time */
 #define RATE_TREE_GRANTS	64		/* under one hold of the lock */
-#define RATE_TREE_NEVER		U64_MAX		/* there is nothing to wait for */
+#define RATE_TREE_NEVER		U64_MAX		/* no time to wait for */
 
 /**
  * struct rate_tree_speed - how long bytes take

@@ -141,6 +141,7 @@ check "sqm, use_mq: it tries cake_mq" sh -ec '
 	cake-tc qdisc replace dev ifbtest root cake_mq
 	ip link set dev ifbtest down
 	ip link delete ifbtest type ifb'
+# shellcheck disable=SC2016 # the inner shell expands it
 check "sqm, use_mq: upload" sh -ec '
 	test "$(ls -d /sys/class/net/v2/queues/tx-* | wc -l)" -gt 1
 	cake-tc qdisc del dev v2 root 2> /dev/null || true

@@ -980,6 +980,7 @@ static u64 rate_tree_wake(struct rate_tree_queue *q, u64 now, u32 granted)
 {
 	const struct rate_tree *t = q->tree;
 	u64 never = now + BIT_ULL(62), at = never;
+	u64 most = max(4 * q->ahead, RATE_TREE_HORIZON);
 	u64 due = atomic64_read(&t->due), waited;
 	struct rate_tree_member *m;
 
@@ -991,13 +992,13 @@ static u64 rate_tree_wake(struct rate_tree_queue *q, u64 now, u32 granted)
 		/* In vain: the later, the longer it has waited */
 		if (!after(q->look, now)) {
 			waited = after(now, q->since) ? now - q->since : 0;
-			q->look = now + min(max(q->ahead / 4, waited / 32),
-					    max(4 * q->ahead, RATE_TREE_HORIZON));
+			waited = max(q->ahead / 4, waited / 32);
+			q->look = now + min(waited, most);
 			q->look = later(q->look, due + q->ahead / 4);
 		}
 		at = q->look;
-		if (after(at, now + max(4 * q->ahead, RATE_TREE_HORIZON)))
-			at = now + max(4 * q->ahead, RATE_TREE_HORIZON);
+		if (after(at, now + most))
+			at = now + most;
 	}
 	if (READ_ONCE(t->next) == q && after(at, due))
 		at = due;
