@@ -139,7 +139,8 @@ static u64 to_ns_exact(struct rate_tree_speed *s, u64 bytes)
 /* What could be sent in a time, bytes */
 static u64 to_bytes(u64 rate, u64 ns)
 {
-	return mul_u64_u64_div_u64(rate, ns, NSEC_PER_SEC);
+	/* x86 traps if the result is longer than 64 bits */
+	return mul_u64_u64_div_u64(min(rate, BIT_ULL(50)), ns, NSEC_PER_SEC);
 }
 
 #define rate_node_class(node)					\
@@ -563,9 +564,8 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 }
 
 /* Out of the list of those that wait for a slot */
-static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
+static void rate_tree_unqueue(struct rate_tree_member *m, u64 now)
 {
-	WRITE_ONCE(m->waits, false);
 	if (!list_empty(&m->stuck)) {
 		list_del_init(&m->stuck);
 		return;
@@ -574,6 +574,12 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 	RB_CLEAR_NODE(&m->waiting);
 	rate_tree_count(m->class, -1);
 	rate_tree_settle(m->class, later(m->queue->tree->tail, now));
+}
+
+static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
+{
+	rate_tree_unqueue(m, now);
+	WRITE_ONCE(m->waits, false);
 }
 
 /* See who has begun to want slots */
@@ -612,7 +618,6 @@ static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 now,
 	struct rate_tree_slot *s = &q->slot[q->granted % RATE_TREE_SLOTS];
 	u64 late;
 
-	WRITE_ONCE(m->granted, m->granted + len);
 	s->m = m;
 	s->start = start;
 	s->at = now;
@@ -676,8 +681,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 
 	m = waiting_member(rb_first_cached(&c->waiting));
 	if (rate_tree_stopped(m->queue, now)) {
-		rate_tree_unwait(m, now);
-		WRITE_ONCE(m->waits, true);
+		rate_tree_unqueue(m, now);
 		list_add_tail(&m->stuck, &m->queue->stuck);
 		return true;
 	}
@@ -715,9 +719,11 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	}
 	rb_erase_cached(&m->waiting, &c->waiting);
 	m->served += len;
+	/* Pairs with rate_tree_busy(): who no longer waits, has slots */
+	WRITE_ONCE(m->granted, m->granted + len);
 	if (wanted == len) {
 		RB_CLEAR_NODE(&m->waiting);
-		WRITE_ONCE(m->waits, false);
+		smp_store_release(&m->waits, false);
 		rate_tree_count(c, -1);
 	} else {
 		rb_add_cached(&m->waiting, &c->waiting, by_served);
@@ -862,6 +868,12 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	if (!m)
 		return true;
 
+	/* It became idle while it was granted this */
+	if (!m->backlog) {
+		WRITE_ONCE(m->begun, m->begun + len);
+		WRITE_ONCE(m->beyond, m->beyond - len);
+		return true;
+	}
 	/* Others use the time that would pay for it */
 	if (after(start, m->since + q->slack))
 		q->credit = 0;
@@ -870,8 +882,8 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	q->left = len;
 	m->payer = payer;
 	m->above |= above;
-	WRITE_ONCE(m->begun, m->begun + len);
 	WRITE_ONCE(m->wanted, m->backlog - min(m->backlog, len));
+	WRITE_ONCE(m->begun, m->begun + len);
 	turn = after(start, q->since) ? start - q->since : 0;
 	turn = min_t(s64, turn, NSEC_PER_SEC) - q->turn;
 	q->turn += turn < 0 ? turn / 2 : turn / 8;
@@ -1123,6 +1135,15 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	spin_unlock(&t->lock);
 }
 
+/* Does a member want slots, or has it some that have not begun? Each of these
+ * is set before the one that is read first is cleared.
+ */
+static bool rate_tree_busy(const struct rate_tree_member *m)
+{
+	return smp_load_acquire(&m->posted) || smp_load_acquire(&m->waits) ||
+	       READ_ONCE(m->granted) != m->begun;
+}
+
 /* Has a member sent much that it is not charged for? */
 static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
@@ -1150,8 +1171,7 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	}
 	if (q->open == m)
 		rate_tree_end(q);
-	if (left || READ_ONCE(m->posted) || READ_ONCE(m->waits) ||
-	    READ_ONCE(m->granted) != m->begun || rate_tree_in_debt(m))
+	if (left || rate_tree_busy(m) || rate_tree_in_debt(m))
 		rate_tree_withdraw(m, now, left);
 }
 
@@ -1185,10 +1205,8 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 	const struct rate_tree_queue *q = m->queue;
 	u32 owed = m->beyond - READ_ONCE(m->settled);
 
-	return q->open != m && !READ_ONCE(m->posted) && !READ_ONCE(m->waits) &&
-	       (s64)bytes <= q->credit &&
+	return q->open != m && !rate_tree_busy(m) && (s64)bytes <= q->credit &&
 	       (s64)(s32)owed + bytes <= READ_ONCE(m->room) &&
-	       READ_ONCE(m->granted) == m->begun &&
 	       !after(now, q->credit_at + RATE_TREE_KEEP);
 }
 
@@ -1493,9 +1511,10 @@ void rate_tree_leave(struct rate_tree_member *m, u64 now)
 	struct rate_tree *t = q->tree;
 
 	rate_tree_idle(m, now);
+	/* That does not look under the lock */
+	rate_tree_withdraw(m, now, 0);
 	list_del_init(&m->owing);
 	spin_lock(&t->lock);
-	rate_tree_overdrawn(m, now);
 	if (!--q->members) {
 		list_del(&q->node);
 		t->nqueues--;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <wide.h>
+#include "wide.h"
 
 /* What the C library of some machines takes from <linux/types.h> */
 typedef uint8_t __u8;
