@@ -719,10 +719,11 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	}
 	rb_erase_cached(&m->waiting, &c->waiting);
 	m->served += len;
-	/* Pairs with rate_tree_busy(): who no longer waits, has slots */
+	/* Before @waits: who no longer waits, has slots */
 	WRITE_ONCE(m->granted, m->granted + len);
 	if (wanted == len) {
 		RB_CLEAR_NODE(&m->waiting);
+		/* Pairs with rate_tree_busy() */
 		smp_store_release(&m->waits, false);
 		rate_tree_count(c, -1);
 	} else {
@@ -1140,6 +1141,7 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
  */
 static bool rate_tree_busy(const struct rate_tree_member *m)
 {
+	/* Pair with rate_tree_collect() and rate_tree_grant() */
 	return smp_load_acquire(&m->posted) || smp_load_acquire(&m->waits) ||
 	       READ_ONCE(m->granted) != m->begun;
 }
