@@ -143,6 +143,7 @@ struct kunit_suite {
 		       format "\n", shim_case, __LINE__, #a, #b, (long)_is, \
 		       (long)_to, ## __VA_ARGS__); })
 #define KUNIT_EXPECT_EQ_MSG(test, a, b, ...) shim_expect(test, a, ==, b, __VA_ARGS__)
+#define KUNIT_EXPECT_NE_MSG(test, a, b, ...) shim_expect(test, a, !=, b, __VA_ARGS__)
 #define KUNIT_EXPECT_LE_MSG(test, a, b, ...) shim_expect(test, a, <=, b, __VA_ARGS__)
 #define KUNIT_EXPECT_LT_MSG(test, a, b, ...) shim_expect(test, a, <, b, __VA_ARGS__)
 #define KUNIT_EXPECT_GE_MSG(test, a, b, ...) shim_expect(test, a, >=, b, __VA_ARGS__)
