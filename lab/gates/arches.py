@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from tree.common import BUILD, ROOT, Die, command_line, kernel_env, run, say
+from tree.common import BUILD, ROOT, Die, command_line, kernel_env, run, say, verdict
 from tree.cross import ARCHES, RUNNER
 from tree.setup import loudly
 
@@ -81,7 +81,4 @@ def main(argv: Sequence[str]) -> None:
         passed += more
         failed += sentences
         say(f"{name}: {time.monotonic() - start:.0f} s")
-    for sentence in failed:
-        print("FAIL " + sentence)
-    print(f"{passed} passed, {len(failed)} failed, {skipped} skipped")
-    raise SystemExit(bool(failed))
+    verdict(passed, failed, skipped)

@@ -204,7 +204,7 @@ class Plan:
                 for queues in found.values()]
 
     def spec(self, ops: Sequence[str]) -> dict:
-        """What guest() needs, with these changes instead of all."""
+        """What run_plan() needs, with these changes instead of all."""
         return {"queues": self.queues, "loads": self.loads, "first": self.first, "ops": ops,
                 "last": self.last, "groups": self.groups(), "rate": self.rate}
 
@@ -264,7 +264,7 @@ def figures(got: dict, kind: str, queues: Sequence[int], rate: float) -> dict:
             "jain": jain([max(q["bytes"], 1) for q in sent])}
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_plan(spec: dict) -> Iterator[dict]:
     """Carry out a Plan's spec(); yield the one row. Runs in the guest."""
     hop = Hop(spec["queues"])
     for line in spec["first"]:
@@ -291,7 +291,7 @@ def guest(spec: dict) -> Iterator[dict]:
 # ------------------------------------------------------------------- host side
 
 def wrong(row: dict) -> str:
-    """What is wrong with a row of guest(), as text; "" if nothing is."""
+    """What is wrong with a row of run_plan(), as text; "" if nothing is."""
     said = []
     for number, group in enumerate(row["groups"]):
         name = f"group {number + 1} of {len(row['groups'])}"
@@ -307,8 +307,8 @@ def wrong(row: dict) -> str:
 def attempt(kernel: tuple, plan: Plan, ops: Sequence[str]) -> tuple[str, dict]:
     """Boot and carry out a plan with these changes: (what is wrong, the row)."""
     folder, ko = kernel
-    rows, _ = boot_script(folder, "changes", "gates.changes", plan.spec(ops), hop=ko, virtual=True,
-                          lockdep=True, timeout=300)
+    rows, _ = boot_script(folder, "changes", "gates.changes:run_plan", plan.spec(ops), hop=ko,
+                          virtual=True, lockdep=True, timeout=300)
     if not rows[-1]["done"]:
         raise Die("not all changes could be made: see build/guest/changes/console.log")
     return wrong(rows[-1]), rows[-1]

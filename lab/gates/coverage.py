@@ -81,8 +81,8 @@ def old_commands(name: str) -> None:
 def traffic(name: str, contender: str) -> None:
     """Loads in virtual time."""
     spec = {"contender": contender, "scenarios": LOADS[contender]}
-    boot.boot_script(FOLDER, name, "load.scenarios", spec, hop=kernel.module("coverage"),
-                     virtual=True, timeout=900)
+    boot.boot_script(FOLDER, name, "load.scenarios:run_scenarios", spec,
+                     hop=kernel.module("coverage"), virtual=True, timeout=900)
 
 
 TESTS = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot, decoded, splats
-from tree.common import BUILD, Die, command_line, result_file, run, say
+from tree.common import BUILD, Die, command_line, keep_result, run, say
 from tree.kernel import image
 
 SUITES = "qdisc_shared, rate_group and rate_tree"
@@ -75,10 +75,9 @@ def main(argv: Sequence[str]) -> None:
     found = read_json(result)
     passed, failed = counted(found)
     bad = splats(log)
-    result_file("kunit.json").write_text(json.dumps(
-        {"what": "KUnit cases by outcome", "suite": SUITES,
-         "passed": passed, "failed": failed,
-         "cases": [f"{name}: {status}" for name, status in found]}, indent=1) + "\n")
+    keep_result("kunit.json", {
+        "what": "KUnit cases by outcome", "suite": SUITES, "passed": passed, "failed": failed,
+        "cases": [f"{name}: {status}" for name, status in found]})
     if bad:
         raise Die(f"kernel splat '{bad[0].strip()}' in a KUnit run: see {out}/test.log\n"
                   + decoded(log, out / "vmlinux"))

@@ -90,9 +90,6 @@ def main(argv: Sequence[str]) -> None:
     if not herd:
         loudly(f"{len(tests)} LITMUS TESTS DID NOT RUN: there is no herd7 here, and Debian has "
                "none; name one with HERD7=path")
-        for sentence in failed:
-            print("FAIL " + sentence)
-        print(f"{int(passed)} passed, {len(failed)} failed, {len(tests)} skipped")
-        raise SystemExit(bool(failed))
+        verdict(int(passed), failed, len(tests))
     sentences = [outcome(herd, test) for test in tests]
     verdict(passed + sentences.count(""), failed + [line for line in sentences if line])

@@ -26,8 +26,8 @@ from tree.common import (
     RESULTS,
     Die,
     command_line,
+    keep_result,
     recording,
-    result_file,
     say,
 )
 from tree.kernel import BROKEN, KERNELS, build, image, module
@@ -127,18 +127,18 @@ def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
     """
     if load.startswith("changes "):
         plan = Plan(int(load.split()[1]), OPS)
-        script, spec = "gates.changes", plan.spec(plan.ops)
+        script, spec = "gates.changes:run_plan", plan.spec(plan.ops)
     else:
         contender, _, name = load.rpartition(": ")
-        script, spec = "load.scenarios", {"contender": contender or "cake_mq",
-                                          "scenarios": [name]}
+        script = "load.scenarios:run_scenarios"
+        spec = {"contender": contender or "cake_mq", "scenarios": [name]}
     job = "mutant-" + re.sub(r"\W+", "-", f"{number} {load}")
     rows, guest = run_script(KERNELS[NAME].out, job, script, spec, hop=hop, virtual=True,
                              timeout=LOAD_TIMEOUT, params=(f"shared_mutant={number}",
                                                            *guest_params(load)))
     if not rows or guest.complaint():
         return [], guest
-    if script == "gates.changes":
+    if script == "gates.changes:run_plan":
         said = wrong(rows[-1])
         return [f"{load}: {said}"] if said else [], guest
     results = {load: rows[-1]}
@@ -230,12 +230,12 @@ def main(argv: Sequence[str]) -> None:
         results = list(pool.map(lambda entry: judge(
             entry, first.get((entry["file"], entry["rule"])), hop), chosen))
     if chosen == entries:
-        result_file("mutants.json").write_text(json.dumps({
+        keep_result("mutants.json", {
             "what": "how KUnit and loads in virtual time catch mutations of the series",
             "cases_without_mutant": passed,
             "mutants": [{key: result[key] for key in
                          ("number", "file", "rule", "caught_by", "cases")}
-                        for result in results]}, indent=1) + "\n")
+                        for result in results]})
     caught = sum(bool(result["caught_by"]) for result in results)
     print(f"{caught} passed, {len(results) - caught} failed")
     sys.exit(caught != len(results))

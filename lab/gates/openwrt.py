@@ -23,7 +23,17 @@ from pathlib import Path
 
 from guest.boot import boot
 from tree import module, setup
-from tree.common import BUILD, JOBS, Die, command_line, kernel_env, need_disk, run, say
+from tree.common import (
+    BUILD,
+    JOBS,
+    Die,
+    command_line,
+    kernel_env,
+    need_disk,
+    run,
+    say,
+    verdict,
+)
 from tree.cross import ARCHES
 from tree.kernel import image
 
@@ -240,7 +250,4 @@ def main(argv: Sequence[str]) -> None:
             failed += [] if good else [f"{name}: {text}"]
     for sentence in skipped:
         setup.loudly(f"NOT TRIED: {sentence}")
-    for sentence in failed:
-        print("FAIL " + sentence)
-    print(f"{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
-    raise SystemExit(bool(failed))
+    verdict(passed, failed, len(skipped))

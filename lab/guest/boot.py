@@ -379,7 +379,7 @@ def boot_script(*args: Any, allowed: Sequence[str] = (), **more: Any) -> tuple[l
 def guest_main(module: str, spec: str) -> None:
     """What run_script() runs in the guest: print the rows that a function yields."""
     name, _, function = module.partition(":")
-    for row in getattr(importlib.import_module(name), function or "guest")(json.loads(spec)):
+    for row in getattr(importlib.import_module(name), function)(json.loads(spec)):
         print(json.dumps(row), flush=True)
 
 
@@ -411,8 +411,7 @@ def _number(path):
 def main(argv: Sequence[str]) -> None:
     """lab inside: what run_script() runs in the guest."""
     parser = command_line("inside", "Run by the lab in a guest: a function of a module.")
-    parser.add_argument("module", help="like load.tcp:measure_cases; without a function, "
-                        "guest()")
+    parser.add_argument("module", help="like load.tcp:measure_cases")
     parser.add_argument("spec", help="JSON")
     args = parser.parse_args(argv)
     guest_main(args.module, args.spec)

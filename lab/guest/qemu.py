@@ -8,13 +8,12 @@ from pathlib import Path
 
 
 def command(image: Path | str, params: Iterable[str], *more: str | Path, mem: str = "1G",
-            accel: str = "tcg", cpu: str = "max",
-            emulator: Sequence[str] = ("qemu-system-x86_64",)) -> list[str]:
+            accel: str = "tcg", cpu: str = "max") -> list[str]:
     """The words that start a kernel with nothing but a serial console, on this program's own.
 
     params: of the kernel. more: devices and what else QEMU is told.
     """
-    return [*emulator, "-accel", accel, "-cpu", cpu, "-m", mem, "-nodefaults",
+    return ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu, "-m", mem, "-nodefaults",
             "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
             "-kernel", str(image), *map(str, more), "-append", " ".join(params)]
 

@@ -21,10 +21,15 @@ DIFFSERV = ("diffserv3", "diffserv4", "diffserv8", "precedence")
 TBF = "burst 16kb limit 10mb"
 
 
-def install(contender: str, rate: float, queues: int, options: str = "") -> None:
-    """Put a contender on hop0."""
+def uninstall() -> None:
+    """Leave hop0 with what it has by default."""
     for where in ("root", "clsact"):
         tc(f"qdisc del dev {NAME} {where}", check=False)
+
+
+def install(contender: str, rate: float, queues: int, options: str = "") -> None:
+    """Put a contender on hop0."""
+    uninstall()
     tc("-batch -", "\n".join(contender_lines(NAME, contender, rate, queues, options)))
 
 

@@ -32,7 +32,7 @@ def guest_params(name: str) -> tuple[str, ...]:
     return SCENARIOS[name].params if name in SCENARIOS else ()
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_scenarios(spec: dict) -> Iterator[dict]:
     """Run the scenarios of a spec, yield the row of each. Runs in the guest."""
     bed = Bed(spec["contender"])
     for name in spec["scenarios"]:
@@ -89,7 +89,7 @@ def measure(which: str, names: Container[str] | None = None, on_row: Callable | 
             on_row(name, row, time.monotonic() - start)
 
     def load(job, contender, some, params):
-        boot_script(folder, f"scenarios-{Path(which).name}-{job}", "load.scenarios",
+        boot_script(folder, f"scenarios-{Path(which).name}-{job}", "load.scenarios:run_scenarios",
                     {"contender": contender, "scenarios": some}, hop=ko, virtual=True,
                     lockdep=lockdep, timeout=3600, params=params, **common,
                     on_row=lambda row: keep(whole(contender, row.pop("scenario")), row))

@@ -3,7 +3,7 @@
 
 What each class should get is its rate, then, by priority and quantum, its part of what
 others leave (ideal()). The same tree runs in the simulator of lab/measure/trees, and in a
-kernel: guest() puts it on the device hop0 below one of CONTENDERS and meters classes.
+kernel: run_trees() puts it on the device hop0 below one of CONTENDERS and meters classes.
 """
 
 import math
@@ -456,7 +456,7 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
             "wait": [stream["delay"]["max"] for stream in got["streams"]]}
 
 
-def guest(spec: dict) -> Iterator[dict]:
+def run_trees(spec: dict) -> Iterator[dict]:
     """Run the trees of a spec below its contenders. Runs in the guest.
 
     only: {contender: the trees that it runs, if not all}.

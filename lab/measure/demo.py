@@ -38,7 +38,8 @@ def quick() -> None:
     off = {}
     for contender in QUICK:
         (row,), _ = boot_script(
-            "um", "demo", "load.scenarios", {"contender": contender, "scenarios": ["two queues"]},
+            "um", "demo", "load.scenarios:run_scenarios",
+            {"contender": contender, "scenarios": ["two queues"]},
             hop=kernel.module("patched"), virtual=True, timeout=400)
         off[contender] = row["deviation"]
         print(f"{contender:<18}{RATE / 1e6 * (1 + row['deviation'] / 100):>12.1f}"

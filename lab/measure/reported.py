@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
@@ -264,13 +263,13 @@ def boots(names: Sequence[str]) -> list[tuple]:
                     {"kind": kind, "cases": others}) for kind in reports.KINDS if others]
 
 
-def measured(job: tuple, hop: Path | None) -> dict[str, dict]:
-    """Boot what boots() says: {case: row}. hop: the module that generates loads."""
+def measured(job: tuple) -> dict[str, dict]:
+    """Boot what boots() says: {case: row}."""
     file, column, which, function, spec = job
     rows, _ = boot_script(
         kernel.KERNELS[which].out, f"reported-{column}", function, spec, virtual=True,
         timeout=3600, mem="2G", allowed=kernel.known_splats(which),
-        hop=hop if file == SHARED else None)
+        hop=kernel.module(which) if file == SHARED else None)
     return {row.pop("case"): row for row in rows}
 
 
@@ -297,10 +296,8 @@ def main(argv: Sequence[str]) -> None:
         kernel.build(which)
     say(f"{len(names)} reports, three times each (all of them: about 20 min)")
     fresh = {RESULTS: {}, SHARED: {}}
-    # Built once, not by each thread
-    hop = kernel.module("patched") if set(names) & set(reports.REPORTS) else None
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(lambda job: measured(job, hop), some)
+        done = pool.map(measured, some)
         for (file, column, *_), rows in zip(some, done, strict=True):
             fresh[file][column] = rows
     if set(CASES) <= set(names):

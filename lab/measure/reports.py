@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from load.bed import beside_run
+from load.bed import beside_run, uninstall
 from load.hop import NAME, Hop
 from load.traffic import command, tc
 
@@ -43,24 +43,31 @@ class Report:
 
 # ---------------------------------------------------------------- guest side
 
+def handles(kind: str, queues: int) -> list[str]:
+    """Those of the qdiscs that shape."""
+    return ["11:"] if kind == "root" else [f"1{queue}:" for queue in range(1, queues + 1)]
+
+
+def attach(verb: str, kind: str, words: str, queues: int) -> None:
+    """Add or replace the qdiscs that shape; words: their own."""
+    shared = " shared" if kind == "shared" else ""
+    for queue, handle in enumerate(handles(kind, queues), 1):
+        where = "root" if kind == "root" else f"parent 1:{queue:x}"
+        tc(f"qdisc {verb} dev {NAME} {where} handle {handle} {words}{shared}")
+
+
 def put(kind: str, words: str, queues: int) -> None:
     """Put a qdisc on hop0, in the way that kind says; words: its own."""
-    tc(f"qdisc del dev {NAME} root", check=False)
-    tc(f"qdisc del dev {NAME} clsact", check=False)
-    if kind == "root":
-        tc(f"qdisc replace dev {NAME} root handle 11: {words}")
-        return
-    tc(f"qdisc replace dev {NAME} root handle 1: mq")
-    shared = " shared" if kind == "shared" else ""
-    for queue in range(1, queues + 1):
-        tc(f"qdisc add dev {NAME} parent 1:{queue:x} handle 1{queue}: {words}{shared}")
+    uninstall()
+    if kind != "root":
+        tc(f"qdisc replace dev {NAME} root handle 1: mq")
+    attach("replace" if kind == "root" else "add", kind, words, queues)
 
 
 def classes(kind: str, queues: int, lines: Sequence[str]) -> str:
     """Add classes to each htb; lines: of tc, with H for the htb's handle. What tc says of it."""
-    handles = ("11:",) if kind == "root" else [f"1{queue}:" for queue in range(1, queues + 1)]
     text = "\n".join(f"class add dev {NAME} {line.replace('H:', handle)}"
-                     for handle in handles for line in lines)
+                     for handle in handles(kind, queues) for line in lines)
     done = subprocess.run(["tc", "-batch", "-"], input=text, capture_output=True, text=True,
                           check=False)
     if done.returncode:
@@ -68,7 +75,7 @@ def classes(kind: str, queues: int, lines: Sequence[str]) -> str:
     return done.stderr + command("dmesg", "-c")
 
 
-def leaves(kind: str) -> list[dict]:
+def leaves() -> list[dict]:
     """Statistics of the qdiscs that shape."""
     rows = json.loads(tc(f"-s -j qdisc show dev {NAME}"))
     return [row for row in rows if row["kind"] in ("cake", "tbf", "htb")]
@@ -88,8 +95,8 @@ def two_ifb_queues(kind: str, hop: Hop) -> dict:
     put(kind, "cake bandwidth 8gbit diffserv3 dual-dsthost ingress no-split-gso rtt 1ms "
               "overhead 38 mpu 84", 2)
     got = run(hop, [{"mode": "paced", "rate": 6e9, "flows": 8}] * 2, 0.3, 0.1)
-    drops = sum(row["drops"] for row in leaves(kind))
-    packets = sum(row["packets"] for row in leaves(kind))
+    drops = sum(row["drops"] for row in leaves())
+    packets = sum(row["packets"] for row in leaves())
     return {"sent": got["bps"] * (1514 + 38) / 1514, "dropped": 100 * drops / (drops + packets)}
 
 
@@ -112,7 +119,7 @@ def big_burst(kind: str, hop: Hop) -> dict:
 def wide_rates(kind: str, hop: Hop) -> dict:
     """tbf of 40.96 Gbit/s, saturated by GSO packets; and htb of 400 Gbit/s read back."""
     put(kind, "tbf rate 40.96gbit burst 1mb limit 100mb", QUEUES)
-    shown = {8 * row["options"]["rate"] for row in leaves(kind)}
+    shown = {8 * row["options"]["rate"] for row in leaves()}
     got = run(hop, [{"mode": "saturate", "size": 64000, "gso": 1448}] * QUEUES, 0.05, 0.01)
     put(kind, "htb default 1", QUEUES)
     classes(kind, QUEUES, ["parent H: classid H:1 htb rate 35gbit ceil 400gbit"])
@@ -128,7 +135,7 @@ def one_classid(kind: str, hop: Hop) -> dict:
     classes(kind, QUEUES, ["parent H: classid H:1 htb rate 100mbit",
                            "parent H:1 classid H:10 htb rate 50mbit ceil 100mbit"])
     got = run(hop, [{"mode": "paced", "rate": 200e6, "priority": 0x110010}] * QUEUES, 0.5, 0.1)
-    direct = sum(row["options"]["direct_packets_stat"] for row in leaves(kind))
+    direct = sum(row["options"]["direct_packets_stat"] for row in leaves())
     return {"sent": got["bps"], "direct": direct}
 
 
@@ -149,7 +156,7 @@ def leaf_cakes(kind: str, hop: Hop) -> dict:
             "parent H:1 classid H:2 htb rate 50mbit ceil 100mbit",
             *(f"parent H:1 classid H:{one:x} htb rate 1mbit ceil 100mbit"
               for one in range(3, 12))]
-    handles = ("11:",) if kind == "root" else [f"1{queue}:" for queue in range(1, QUEUES + 1)]
+    roots = handles(kind, QUEUES)
 
     def set_up() -> None:
         put(kind, "htb default 2", QUEUES)
@@ -157,7 +164,7 @@ def leaf_cakes(kind: str, hop: Hop) -> dict:
 
     def change() -> None:
         for turn in range(50):
-            parent = f"parent {handles[turn % len(handles)]}{3 + turn % 8:x}"
+            parent = f"parent {roots[turn % len(roots)]}{3 + turn % 8:x}"
             tc(f"qdisc add dev {NAME} {parent} cake unlimited")
             time.sleep(0.02)
             tc(f"qdisc del dev {NAME} {parent}")
@@ -204,7 +211,7 @@ def malformed(kind: str, hop: Hop) -> dict:
                 except OSError:
                     refused += 1
     time.sleep(5)
-    rows = leaves(kind)
+    rows = leaves()
     sizes = [row["max_adj_size"] for row in rows]
     return {"sent": sum(row["packets"] for row in rows),
             "longest": max(sizes), "refused": refused}
@@ -215,16 +222,10 @@ def configured_twice(kind: str, hop: Hop) -> dict:
     words = "cake bandwidth 1mbit"
     put(kind, words, QUEUES)
     run(hop, [{"mode": "paced", "rate": 10e6}] * QUEUES, 0.1)
-    before = sum(row["qlen"] for row in json.loads(tc(f"-s -j qdisc show dev {NAME}"))
-                 if row["kind"] == "cake")
-    shared = " shared" if kind == "shared" else ""
+    before = sum(row["qlen"] for row in leaves())
     for _ in range(2):
-        if kind == "root":
-            tc(f"qdisc replace dev {NAME} root handle 11: {words}")
-        for queue in range(1, QUEUES + 1) if kind != "root" else ():
-            tc(f"qdisc replace dev {NAME} parent 1:{queue:x} handle 1{queue}: {words}{shared}")
-    after = sum(row["qlen"] for row in json.loads(tc(f"-s -j qdisc show dev {NAME}"))
-                if row["kind"] == "cake")
+        attach("replace", kind, words, QUEUES)
+    after = sum(row["qlen"] for row in leaves())
     command("ip", "link", "add", "one0", "type", "dummy")
     done = subprocess.run(["tc", "qdisc", "add", "dev", "one0", "root", "cake_mq"],
                           capture_output=True, text=True, check=False)

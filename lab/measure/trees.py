@@ -146,7 +146,7 @@ def simulate(name: str) -> Row:
 
 def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]:
     """Trees in the patched kernel."""
-    rows, _ = boot_script("um", f"trees-{job}", "load.trees",
+    rows, _ = boot_script("um", f"trees-{job}", "load.trees:run_trees",
                           {"trees": names, "contenders": contenders, "only": ONLY},
                           hop=kernel.module("patched"), virtual=True, timeout=1500)
     return [in_kernel(row) for row in rows]

@@ -77,7 +77,7 @@ class Guests(unittest.TestCase):
     def test_repeatable(self):
         """Two runs in virtual time give the same figures to 0.01 %."""
         spec = {"contender": "mq + cake shared", "scenarios": ["two queues"]}
-        runs = [boot.boot_script("um", "tooling", "load.scenarios", spec,
+        runs = [boot.boot_script("um", "tooling", "load.scenarios:run_scenarios", spec,
                                  hop=kernel.module("patched"), virtual=True)[0]
                 for _ in range(2)]
         self.assertAlmostEqual(runs[0][0]["deviation"], runs[1][0]["deviation"], 2)

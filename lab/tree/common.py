@@ -43,11 +43,15 @@ class Die(SystemExit):
         super().__init__(f"error: {message}")
 
 
-def verdict(passed: int, failed: Sequence[str]) -> NoReturn:
-    """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did."""
+def verdict(passed: int, failed: Sequence[str], skipped: int | None = None) -> NoReturn:
+    """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did.
+
+    skipped: how many were, where the last line tells that as well.
+    """
     for sentence in failed:
         print("FAIL " + sentence)
-    print(f"{passed} passed, {len(failed)} failed")
+    print(f"{passed} passed, {len(failed)} failed"
+          + (f", {skipped} skipped" if skipped is not None else ""))
     sys.exit(bool(failed))
 
 

@@ -11,6 +11,7 @@ kasan-um is kasan on one. All are User-Mode Linux but these two, which are for Q
 """
 
 import collections
+import fcntl
 import hashlib
 import os
 import re
@@ -277,17 +278,20 @@ def build(which: str) -> Path:
 def module(which: str) -> Path:
     """Build lab/load/hop for one kernel, which must have been built; return the .ko.
 
-    The sources are copied to build/hop-<which>, so nothing is generated in lab/.
+    The sources are copied to build/hop-<which>, so nothing is generated in lab/. Threads
+    and commands that need the same one wait for each other.
     """
     kernel = KERNELS[which]
     copy = BUILD / f"hop-{which}"
     copy.mkdir(parents=True, exist_ok=True)
-    for file in (ROOT / "lab/load/hop").iterdir():
-        to = copy / file.name
-        if not to.exists() or to.read_bytes() != file.read_bytes():
-            to.write_bytes(file.read_bytes())
-    run(["make", "-s", "ARCH=um", f"O={BUILD / kernel.out}", f"M={copy}", *make_args(),
-         "modules"], f"hop-{which}", cwd=BUILD / kernel.tree, env=kernel_env())
+    with open(copy / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for file in (ROOT / "lab/load/hop").iterdir():
+            to = copy / file.name
+            if not to.exists() or to.read_bytes() != file.read_bytes():
+                to.write_bytes(file.read_bytes())
+        run(["make", "-s", "ARCH=um", f"O={BUILD / kernel.out}", f"M={copy}", *make_args(),
+             "modules"], f"hop-{which}", cwd=BUILD / kernel.tree, env=kernel_env())
     return copy / "hop.ko"
 
 

@@ -893,6 +893,12 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	return true;
 }
 
+static void rate_tree_set_slack(struct rate_tree_queue *q)
+{
+	q->slack = max(min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK),
+		       q->lag);
+}
+
 /* The queue asked to be called at @q->asked: keep the mean of how late it is */
 static void rate_tree_late(struct rate_tree_queue *q, u64 now)
 {
@@ -904,8 +910,7 @@ static void rate_tree_late(struct rate_tree_queue *q, u64 now)
 	late = min(now - q->asked, RATE_TREE_LAG);
 	q->asked = 0;
 	q->lag += late / 8 - q->lag / 8;
-	q->slack = max(min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK),
-		       q->lag);
+	rate_tree_set_slack(q);
 }
 
 /* The root has another rate. That changes how long turns take. */
@@ -930,7 +935,7 @@ static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
 	}
 	spin_unlock(&t->lock);
 	q->lag = 0;
-	q->slack = min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK);
+	rate_tree_set_slack(q);
 	q->turn = 0;
 	q->look = now;
 }
@@ -1146,12 +1151,18 @@ static bool rate_tree_busy(const struct rate_tree_member *m)
 	       READ_ONCE(m->granted) != m->begun;
 }
 
-/* Has a member sent much that it is not charged for? */
+/* What a member has sent that it is not charged for, bytes */
+static s32 rate_tree_debt(const struct rate_tree_member *m)
+{
+	return m->beyond - READ_ONCE(m->settled);
+}
+
+/* Is that much? */
 static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
-	s32 owed = m->beyond - READ_ONCE(m->settled);
+	s32 much = max(m->queue->quantum, RATE_TREE_SLOT_MAX);
 
-	return owed > (s32)max(m->queue->quantum, RATE_TREE_SLOT_MAX);
+	return rate_tree_debt(m) > much;
 }
 
 /* A member has nothing to send */
@@ -1205,10 +1216,9 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
 static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	const struct rate_tree_queue *q = m->queue;
-	u32 owed = m->beyond - READ_ONCE(m->settled);
 
 	return q->open != m && !rate_tree_busy(m) && (s64)bytes <= q->credit &&
-	       (s64)(s32)owed + bytes <= READ_ONCE(m->room) &&
+	       (s64)rate_tree_debt(m) + bytes <= READ_ONCE(m->room) &&
 	       !after(now, q->credit_at + RATE_TREE_KEEP);
 }
 

@@ -84,24 +84,26 @@ static inline bool list_empty(const struct list_head *head)
 	return head->next == head;
 }
 
-static inline void list_add_tail(struct list_head *one, struct list_head *head)
+/* Put an entry of no list into one, between two others of it */
+static inline void shim_link(struct list_head *one, struct list_head *prev,
+			     struct list_head *next, struct list_head *head)
 {
 	shim_must(!one->head);
 	one->head = head;
-	one->prev = head->prev;
-	one->next = head;
-	head->prev->next = one;
-	head->prev = one;
+	one->prev = prev;
+	one->next = next;
+	prev->next = one;
+	next->prev = one;
+}
+
+static inline void list_add_tail(struct list_head *one, struct list_head *head)
+{
+	shim_link(one, head->prev, head, head);
 }
 
 static inline void list_add(struct list_head *one, struct list_head *head)
 {
-	shim_must(!one->head);
-	one->head = head;
-	one->next = head->next;
-	one->prev = head;
-	head->next->prev = one;
-	head->next = one;
+	shim_link(one, head, head->next, head);
 }
 
 static inline void list_del(struct list_head *one)
