@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from guest import boot
-from load.others import ALSO
-from load.room import SCENARIOS, USUAL
+from load.room import ALSO, SCENARIOS, USUAL
 from tree import kernel
 from tree.common import (
     BUILD,

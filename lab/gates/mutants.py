@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
+from load.room import ROWS, Cell
 from load.scenarios import derive, guest_params
-from load.table import ROWS, Row
 from tree.common import (
     BUILD,
     JOBS,
@@ -113,11 +113,9 @@ def verdicts(log: str, names: Sequence[str]) -> tuple[list[str], int, bool]:
 
 # ----------------------------------------------------------------------- loads
 
-def cells(scenario: str) -> list[tuple[Row, str, float]]:
-    """What the table shows of a scenario and has a bound for: (row, label, bound)."""
-    return [(row, label, bound) for row in ROWS
-            for (label, (name, _)), bound in zip(row.cells.items(), row.bounds, strict=True)
-            if name == scenario and bound is not None]
+def cells(scenario: str) -> list[Cell]:
+    """What the table shows of a scenario and has a bound for."""
+    return [cell for row in ROWS for cell in row.cells_of([scenario]) if cell.bound is not None]
 
 
 def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
@@ -143,8 +141,7 @@ def run_load(number: int, load: str, hop: Path) -> tuple[list[str], Guest]:
         return [f"{load}: {said}"] if said else [], guest
     results = {load: rows[-1]}
     derive(results)
-    return [f"{row.title}, {label}: {row.text(label, results)}"
-            for row, label, bound in cells(load) if not row.good(label, bound, results)], guest
+    return [cell.told(results) for cell in cells(load) if not cell.good(results)], guest
 
 
 def run_loads(number: int, loads: Sequence[str], hop: Path) -> tuple[list[str], list[str]]:

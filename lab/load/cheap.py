@@ -3,10 +3,9 @@
 
 import time
 
-from load.bed import EF, Bed, beside_run, deviation, shared_writes, wakeups
+from load.bed import Bed, beside_run, deviation, shared_writes, wakeups
 from load.hop import NAME
-from load.room import Row, again, scenario
-from load.traffic import FRAME, active_queues
+from load.traffic import active_queues
 
 
 def busy(bed: Bed, count: int = 5) -> dict:
@@ -50,20 +49,3 @@ def below(bed: Bed, load: float, tos: int = 0) -> dict:
     before = wakeups()
     got = hop.run(0.3)
     return {"timers": (wakeups() - before) / got["packets"]}
-
-
-BUSY = Row("5 of 8 queues busy: active queues in the statistics, off by", "active_off", "{}")
-scenario("busy", busy, BUSY("cake_mq, 1 Gbit", 0), brief=True, coverage=True)
-again("mq + tbf shared", "busy", BUSY("mq + tbf shared, 1 Gbit", 0), coverage=True)
-
-FILL = Row("70 % of 10 Gbit, 40 queues: writes per packet", "writes_per_packet", "{:.2f}")
-FILL_WAIT = Row("the same: p99 wait, us", "p99", "{:.1f}", 1e6)
-scenario("fill", fill, FILL("200 bytes"), FILL_WAIT("200 bytes"), args={"load": 0.7}, brief=True)
-scenario("fill diffserv8", fill, FILL("200 bytes, diffserv8"),
-         args={"load": 0.7, "options": "diffserv8"})
-scenario("fill 1514", fill, FILL("1514 bytes"), args={"load": 0.7, "size": FRAME})
-
-TIMERS = Row("one of 2 queues sends, 1514 bytes, 1 Gbit: timers per packet", "timers", "{:.2f}")
-scenario("below", below, TIMERS("600 Mbit", 0.05), args={"load": 0.6e9}, brief=True)
-scenario("below EF", below, TIMERS("100 Mbit of EF", 0.05), args={"load": 0.1e9, "tos": EF},
-         brief=True)

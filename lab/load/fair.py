@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from load.bed import (
     CROWD,
-    DIFFSERV,
-    EF,
     TOS,
     Bed,
     beside_run,
@@ -19,15 +17,15 @@ from load.bed import (
     paced,
     scattered,
 )
-from load.room import Row, scenario
 
 DEPTH = "memlimit 64mb"  # for a thousand flows
 
 
-def flows(bed: Bed, rate: float, queues: int, where: Sequence[int], mode: str = "besteffort",
+def flows(bed: Bed, rate: float, queues: int, count: int = 0, mode: str = "besteffort",
           tos: int = 0, beside: int = 0, seconds: float = 0.5) -> dict:
-    """Saturated flows, one on each queue of the list where: how equal they are. On so many
-    queues, best effort is beside them."""
+    """So many saturated flows on queues at random, or, of 0, on those of CROWD: how equal they
+    are. On so many queues, best effort is beside them."""
+    where = scattered(count, queues) if count else CROWD
     hop = bed.prepare(rate, queues, f"{mode} flows")
     labelled(hop, [(*stream[:4], tos) for stream in own_hosts(where)])
     hop.streams(range(beside))
@@ -69,7 +67,7 @@ def classes(*queues: str) -> list[tuple]:
     return [(name, q, 1 + i, 101 + i, TOS[name]) for i, (q, name) in enumerate(found)]
 
 
-def parts(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
+def compared(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict:
     """A load over 8 queues: what each label gets, % of the rate, and the same below cake at
     the root; off: where these differ the most."""
     settle, seconds = (2, 8) if rate < 50e6 else (0.5, 1) if rate < 1e9 else (0.3, 0.5)
@@ -87,7 +85,7 @@ def parts(bed: Bed, rate: float, options: str, streams: Sequence[tuple]) -> dict
 
 
 def at_random(bed: Bed, mode: str, seeds: int = 8) -> dict:
-    """One or two DiffServ classes on each of two to eight queues, at random: what parts()
+    """One or two DiffServ classes on each of two to eight queues, at random: what compared()
     gives for the worst of so many."""
     worst = {"off": 0.0}
     for seed in range(seeds):
@@ -95,7 +93,7 @@ def at_random(bed: Bed, mode: str, seeds: int = 8) -> dict:
         queues = [" ".join(sorted({pick.choice([*TOS]) for _ in range(pick.randint(1, 2))}))
                   for _ in range(pick.randint(2, 8))]
         load = (bed, pick.choice((100e6, 1e9)), mode, classes(*queues))
-        row = parts(*load)
+        row = compared(*load)
         if row["off"] > 1:  # two flows may have one place in a table of flows
             row = many_hosts(*load)
         worst = max(worst, row, key=lambda row: row["off"])
@@ -110,13 +108,23 @@ def elsewhere(streams: Sequence[tuple], seed: int) -> list[tuple]:
 
 def many_hosts(bed: Bed, rate: float, options: str, streams: Sequence[tuple],
                seeds: Sequence[int] = (0, 1, 2)) -> dict:
-    """What parts() gives for the median of so many sets of addresses.
+    """What compared() gives for the median of so many sets of addresses.
 
     Hosts that begin at the same time may get one place in CAKE's table of hosts and count
     as one, below one cake too: the hash depends on the build, the pairs are many.
     """
-    rows = [parts(bed, rate, options, elsewhere(streams, seed)) for seed in seeds]
+    rows = [compared(bed, rate, options, elsewhere(streams, seed)) for seed in seeds]
     return sorted(rows, key=lambda row: row["off"])[len(rows) // 2]
+
+
+LOADS = {"one and many": one_and_many, "packed": packed, "crowds": crowds, "classes": classes}
+
+
+def parts(bed: Bed, rate: float, options: str, load: str, median: bool = False) -> dict:
+    """What compared() or, if median, many_hosts() gives for one of LOADS and what it takes."""
+    name, _, words = load.partition(": ")
+    streams = LOADS[name](*filter(None, words.split(", ")))
+    return (many_hosts if median else compared)(bed, rate, options, streams)
 
 
 def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> dict:
@@ -268,110 +276,3 @@ def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
         hop.stream(3, src=900, dst=901, **paced(200 * 8 / gap, size=200))
         figures[key] = hop.between(rate, settle, settle + seconds)["streams"][-1]["delay"]["p99"]
     return {**figures, "of_root": figures["p99"] / figures["root_p99"]}
-
-
-PERCENT = {"form": "{:.2f}"}
-JAIN = Row("flows on queues at random: Jain's index over flows", "jain", "{:.5f}", at_least=True)
-LOWEST = Row("the same: lowest flow, off the mean by %", "lowest", **PERCENT)
-HIGHEST = Row("the same: highest flow, off the mean by %", "highest", **PERCENT)
-for name, label, rate, queues, where in (
-        ("16/8 200", "16 of 8, 200 Mbit", 200e6, 8, CROWD),
-        ("16/8 1000", "16 of 8, 1 Gbit", 1e9, 8, CROWD),
-        *((f"{n}/{q}", f"{n} of {q}, 1 Gbit", 1e9, q, scattered(n, q))
-          for n in (64, 257) for q in (8, 40))):
-    scenario(f"flows {name}", flows, JAIN(label, 0.99), LOWEST(label, 3), HIGHEST(label, 3),
-             args={"rate": rate, "queues": queues, "where": where},
-             brief=name in ("16/8 1000", "64/8"), coverage=name == "16/8 1000")
-
-HOSTS = Row("2 hosts, 1 Gbit, 8 queues: off root cake by, points", "off", **PERCENT)
-for mode in ("dual-srchost", "dual-dsthost", "triple-isolate", "hosts"):
-    scenario(f"hosts {mode}", many_hosts if mode == "triple-isolate" else parts,
-             HOSTS(f"1 flow, 15, {mode}", 2),
-             args={"rate": 1e9, "options": f"besteffort {mode}", "streams": one_and_many(mode)},
-             brief=mode in ("dual-srchost", "triple-isolate"), coverage=mode != "triple-isolate")
-for mode in ("dual-srchost", "triple-isolate"):
-    scenario(f"packed {mode}", many_hosts if mode == "triple-isolate" else parts,
-             HOSTS(f"all on a queue, on all, {mode}", 2),
-             args={"rate": 1e9, "options": f"besteffort {mode}", "streams": packed()},
-             brief=mode == "triple-isolate", coverage=mode == "triple-isolate")
-scenario("crowds dual-srchost", parts, HOSTS("310 flows, 300, dual-srchost, 20 Mbit", 2),
-         args={"rate": 20e6, "options": f"besteffort dual-srchost {DEPTH}", "streams": crowds()},
-         brief=True)
-
-THOUSAND = Row("hosts of 1 and 1000 flows, 1 Gbit, 8 queues: the first gets, %", "one",
-               at_least=True, **PERCENT)
-scenario("thousand", thousand, THOUSAND("dual-srchost", 49),
-         THOUSAND("the same, cake at the root", key="root_one"))
-
-TINS = Row("tins on queues of their own: off root cake by, points", "off", **PERCENT)
-RANDOM = Row("tins on queues at random: the same, worst of 8 loads", "off", **PERCENT)
-LONE_TINS = Row("tins without best effort: the same", "off", **PERCENT)
-for mode, *loads in (
-        *((mode, "CS1, BE", "2 CS1, BE: CS1, BE, CS1", "BE, 7 CS1: BE" + 7 * ", CS1",
-           "EF CS1, EF, BE CS1", "CS1, EF, AF41, BE") for mode in ("diffserv3", "diffserv4")),
-        *((mode, "CS1, BE", "EF, BE", "CS1, EF, AF41, BE, CS6")
-          for mode in ("diffserv8", "precedence"))):
-    for load in loads:
-        name, _, queues = load.partition(": ")
-        scenario(f"{mode} {name}", parts, TINS(f"{mode} {name}", 2),
-                 args={"rate": 100e6, "options": mode,
-                       "streams": classes(*(queues or name).split(", "))},
-                 brief=f"{mode} {name}" in ("diffserv3 CS1, BE", "diffserv8 CS1, BE",
-                                            "diffserv4 EF CS1, EF, BE CS1"))
-scenario("diffserv4 AF41, EF, CS1", parts, LONE_TINS("diffserv4 AF41, EF, CS1"),
-         args={"rate": 1e9, "options": "diffserv4", "streams": classes("AF41", "EF", "CS1")})
-for mode in DIFFSERV:
-    scenario(f"random {mode}", at_random, RANDOM(mode, None if mode == "diffserv4" else 2),
-             args={"mode": mode}, brief=mode == "precedence")
-
-LOW = Row("16 flows on 8 queues, 1 Gbit: lowest, off the mean by %", "lowest", **PERCENT)
-HIGH = Row("the same: highest", "highest", **PERCENT)
-SIXTEEN = {"rate": 1e9, "queues": 8, "where": CROWD}
-for mode, alone, together in (("diffserv4", 3, 6), ("diffserv8", None, 3)):
-    for beside, bound, also in ((0, alone, ""), (8, together, ", best effort on all")):
-        scenario(f"EF flows {mode}{' beside' * bool(beside)}", flows,
-                 LOW(f"EF, {mode}{also}", bound), HIGH(f"EF, {mode}{also}", bound),
-                 args={**SIXTEEN, "mode": mode, "tos": EF, "beside": beside, "seconds": 1.0},
-                 brief=mode == "diffserv4" and bool(beside))
-scenario("flows diffserv8", flows, LOW("best effort, diffserv8", 3),
-         HIGH("best effort, diffserv8", 3), args={**SIXTEEN, "mode": "diffserv8"})
-
-CROWDED = Row("8 flows on 8 queues, 50 Mbit of light flows on one: off the mean by %", "lowest",
-              **PERCENT)
-scenario("crowded", crowded, CROWDED("1 Gbit, lowest", 3), CROWDED("1 Gbit, highest", 3, "highest"))
-
-NEW = Row("new flow or host, 1 Gbit: ms to 90 % of its share", "rise_s", "{:.0f}", 1e3)
-scenario("new flow", arrival, NEW("beside 16 flows", 10), args={"what": "flow"}, brief=True)
-scenario("new host", arrival, NEW("beside a host with 15 flows", 10), args={"what": "host"})
-
-ONE_QUEUE = Row("500 flows on one of 8 queues: the next hop has to queue, KB", "excess",
-                "{:.1f}", 1e-3)
-scenario("one of eight", one_of_eight, ONE_QUEUE("1 Gbit", 64), brief=True)
-scenario("one of eight stall", one_of_eight, ONE_QUEUE("1 Gbit, transmits late by 200 us", 64),
-         args={"stall": 200e-6})
-
-MOVED = Row("a flow moves to another queue: 100 ms after, off by %", "others", **PERCENT)
-scenario("moved", moved, MOVED("1 Gbit, 8 flows, the others", 3),
-         MOVED("1 Gbit, 8 flows, that one", key="moved"))
-ROOT = "the same, cake at the root"
-RECOUNTED = Row("14 of a host's 15 flows end in another flow mode: the last gets, % (50)", "gets",
-                "{:.1f}", at_least=True)
-scenario("recounted", recounted, RECOUNTED("1 Gbit, host of one flow beside it", 49),
-         RECOUNTED(ROOT, 49, "root_gets"), brief=True)
-REHOSTED = Row("15 hosts' flows, from another flow mode: a new host gets, % (6.25)", "gets",
-               "{:.1f}")
-scenario("rehosted", rehosted, REHOSTED("1 Gbit", 7), REHOSTED(ROOT, 7, "root_gets"), brief=True)
-BY_ONE = Row("packets of 1400 bytes one by one, 98 bulk flows beside: Mbit (0.101)", "mbit",
-             "{:.3f}")
-BY_ONE_WAIT = Row("sparse flow on the queue of the last: longest wait, ms", "wait", "{:.1f}", 1e3)
-scenario("one by one", one_by_one, BY_ONE("10 Mbit", 0.11), BY_ONE(ROOT, 0.11, "root_mbit"),
-         args={"ends": False}, brief=True)
-scenario("one by one after bulk", one_by_one, BY_ONE("10 Mbit, a bulk flow ended there", 0.11),
-         BY_ONE_WAIT("10 Mbit", 2), BY_ONE_WAIT(ROOT, 2, "root_wait"), args={"ends": True},
-         brief=True)
-
-WAITS = Row("sparse flow: p99 wait, times that below root cake", "of_root", **PERCENT)
-for mbit, queues, each in ((1, 8, 1), (10, 8, 1), (100, 8, 4), (100, 64, 1)):
-    scenario(f"waits {mbit} {queues}", waits, WAITS(f"{mbit} Mbit, {queues} queues", 2),
-             args={"rate": mbit * 1e6, "queues": queues, "each": each},
-             brief=(mbit, queues) == (100, 8))

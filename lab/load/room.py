@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The room of loads: what a scenario is, and a row of the table that its figures go into.
+"""The room of loads: scenarios.txt, what there is, and rows.txt, what is shown and judged of it.
 
-Modules beside this one declare both: rates, fair, tins, trouble, cheap, tcp_loads and others.
 Whatever lists scenarios is made from here: the table of make demo and its short run, what make
 coverage runs, the bounds that a mutant has to leave, the picture on the front page.
 """
 
-from collections.abc import Callable, Container
+import re
+import shlex
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from load import cheap, fair, rates, tcp, tins, trouble
+from load.bed import TOS
+
 USUAL = "cake_mq"  # what a scenario runs below, if it does not say
+ALSO = ("mq + cake shared", "mqprio + cake shared", "mq + tbf shared")  # the same by other means
+TBF_OFF = 0.25  # %: what a tbf promises of the rate
+HERE = Path(__file__).parent
 
 
 def whole(contender: str, name: str) -> str:
@@ -19,22 +27,8 @@ def whole(contender: str, name: str) -> str:
 
 
 @dataclass
-class Cell:
-    """Where a figure goes: row, label there, bound in the unit shown (None: not judged), key.
-
-    front: what it is called on the front page, among what gets worse, if it is there.
-    """
-
-    row: "Row"
-    label: str
-    bound: float | None
-    key: str
-    front: str = ""
-
-
-@dataclass
 class Scenario:
-    """A load, and what is shown of it.
+    """A load: a line of scenarios.txt.
 
     run(bed, **args) is carried out in the guest and gives {key: figure}; without it, args is a
     case of lab/load/tcp.py, or, with parts, the figures are those of other scenarios. contender:
@@ -46,96 +40,127 @@ class Scenario:
     name: str
     run: Callable[..., dict] | None
     args: dict[str, Any]
-    cells: tuple[Cell, ...] = ()
-    brief: bool = False
     contender: str = USUAL
+    brief: bool = False
     coverage: bool = False
-    params: tuple[str, ...] = ()
     slow: bool = False
+    params: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     front: str = ""
 
-    @property
-    def whole(self) -> str:
-        """Its name, with that of its contender."""
-        return whole(self.contender, self.name)
+
+@dataclass
+class Cell:
+    """Where a figure goes: label in a row, bound in the unit shown (None: not judged), scenario
+    by its whole name, key. front: its name on the front page, among what gets worse."""
+
+    row: "Row"
+    label: str
+    bound: float | None
+    scenario: str
+    key: str
+    front: str = ""
+
+    def value(self, figures: dict, contender: str = "") -> float | None:
+        """In the unit shown; None where a kernel or contender does not have it."""
+        found = figures.get(contender + self.scenario, {}).get(self.key)
+        return None if found is None else found * self.row.scale
+
+    def text(self, figures: dict, contender: str = "") -> str:
+        """As it is printed."""
+        value = self.value(figures, contender)
+        return "-" if value in (None, float("inf")) else format(value, self.row.form)
+
+    def bound_below(self, contender: str) -> float | None:
+        """What it may be below another contender: a tbf promises the rate only."""
+        if self.bound is None or "tbf" not in contender:
+            return self.bound
+        return max(self.bound, TBF_OFF) if self.key == "deviation" else None
+
+    def good(self, figures: dict, contender: str = "") -> bool:
+        """Is it within its bound?"""
+        value, bound = self.value(figures, contender), self.bound_below(contender)
+        if bound is None or value is None:
+            return bound is None
+        return value >= bound if self.row.at_least else abs(value) <= bound
+
+    def told(self, figures: dict, contender: str = "") -> str:
+        """A sentence on it."""
+        return (f"{contender}{self.row.title}, {self.label}: {self.text(figures, contender)}, "
+                f"bound {self.bound_below(contender):g}")
 
 
 @dataclass
 class Row:
-    """A row of the table: what its cells show.
-
-    key: of the figure. form: how it is printed, after it was multiplied with scale. at_least:
-    bounds are the least that is good, not the most.
-    """
+    """A row of the table. form: how a figure is printed, after it was multiplied with scale.
+    at_least: bounds are the least that is good, not the most."""
 
     title: str
-    key: str
-    form: str = "{:.4f}"
-    scale: float = 1
-    at_least: bool = False
-    places: dict[str, tuple[str, Cell]] = field(default_factory=dict)
+    form: str
+    scale: float
+    at_least: bool
+    cells: list[Cell] = field(default_factory=list)
 
-    def __call__(self, label: str, bound: float | None = None, key: str = "",
-                 front: str = "") -> Cell:
-        """A cell of this row; key: if it is not that of the row."""
-        return Cell(self, label, bound, key or self.key, front)
-
-    @property
-    def cells(self) -> dict[str, tuple[str, str]]:
-        """{label: (scenario, key)}."""
-        return {label: (name, cell.key) for label, (name, cell) in self.places.items()}
-
-    @property
-    def bounds(self) -> tuple[float | None, ...]:
-        """Of each cell."""
-        return tuple(cell.bound for _, cell in self.places.values())
-
-    def value(self, label: str, figures: dict, contender: str = "") -> float | None:
-        """A cell in the unit shown; None where a kernel or contender does not have it."""
-        name, cell = self.places[label]
-        found = figures.get(contender + name, {}).get(cell.key)
-        return None if found is None else found * self.scale
-
-    def text(self, label: str, figures: dict, contender: str = "") -> str:
-        """A cell as it is printed."""
-        value = self.value(label, figures, contender)
-        if value is None or value == float("inf"):
-            return "-"
-        return self.form.format(value)
-
-    def cells_of(self, only: Container[str] | None = None) -> list[tuple[str, float | None]]:
-        """(label, bound) of the cells; only: of these scenarios."""
-        return [(label, cell.bound) for label, (name, cell) in self.places.items()
-                if only is None or name in only]
-
-    def good(self, label: str, bound: float | None, figures: dict, contender: str = "") -> bool:
-        """Is a cell within its bound?"""
-        value = self.value(label, figures, contender)
-        if bound is None or value is None:
-            return bound is None
-        return value >= bound if self.at_least else abs(value) <= bound
+    def cells_of(self, only: Container[str] | None) -> list[Cell]:
+        """Those of some scenarios, or all."""
+        return [cell for cell in self.cells if only is None or cell.scenario in only]
 
 
-SCENARIOS: dict[str, Scenario] = {}  # by their whole names
+def lines_of(file: str) -> Iterator[tuple[str, str]]:
+    """(line, what is behind a # in it) of a table."""
+    for line in (HERE / file).read_text().splitlines():
+        text, _, more = line.partition(" # ")
+        if text.strip() and not line.startswith("#"):
+            yield text.rstrip(), more
 
 
-def scenario(name: str, run: Callable[..., dict] | None, *cells: Cell, args: dict | None = None,
-             **more: Any) -> Scenario:
-    """Add a scenario to the room; more: as of Scenario."""
-    made = Scenario(name, run, args or {}, cells, **more)
-    if made.whole in SCENARIOS:
-        raise ValueError(f"there are two scenarios '{made.whole}'")
-    SCENARIOS[made.whole] = made
-    for cell in cells:
-        if cell.label in cell.row.places:
-            raise ValueError(f"'{cell.row.title}' has two cells '{cell.label}'")
-        cell.row.places[cell.label] = made.whole, cell
-    return made
+def value_of(word: str) -> Any:
+    """An argument: a number, True, a class of DiffServ, or text."""
+    if re.fullmatch(r"\d+", word):
+        return int(word)
+    if re.fullmatch(r"[\d.]+(e-?\d+)?", word):
+        return float(word)
+    return True if word == "True" else TOS.get(word, word)
 
 
-def again(contender: str, name: str, *cells: Cell, **more: Any) -> Scenario:
-    """Add a scenario that runs what another one does, below another contender."""
-    same = SCENARIOS[name]
-    return scenario(name, same.run, *cells, args=same.args, contender=contender,
-                    params=same.params, **more)
+def read_scenarios() -> dict[str, Scenario]:
+    """{whole name: scenario} of scenarios.txt."""
+    found = {}
+    for line, front in lines_of("scenarios.txt"):
+        name, _, rest = line.partition(" = ")
+        what, *words = shlex.split(rest)
+        contender, _, short = name.rpartition(": ")
+        params = tuple(word[1:] for word in words if word.startswith("@"))
+        flags = [word for word in words if word.isalpha()]
+        args = {key: value_of(value) for key, sign, value in
+                (word.partition("=") for word in words) if sign and not key.startswith("@")}
+        run = next((getattr(module, what) for module in (rates, fair, tins, trouble, cheap)
+                    if hasattr(module, what)), None)
+        parts = [one for one in found if one.startswith(f"{name} ") and what == "starts"]
+        if not run and not parts:
+            args = getattr(tcp, what)(**args)
+        found[name] = Scenario(
+            short, run, args, contender or USUAL, parts=tuple(parts), front=front, params=params,
+            **dict.fromkeys(flags, True))
+    return found
+
+
+def read_rows() -> list[Row]:
+    """The rows of rows.txt."""
+    rows = []
+    for line, front in lines_of("rows.txt"):
+        if not line.startswith(" "):
+            title, _, words = line.partition(" = ")
+            key, form, *more = words.split()
+            scale = float(more[more.index("x") + 1]) if "x" in more else 1
+            rows.append(Row(title, form, scale, more[-2:] == ["at", "least"]))
+        else:
+            label, bound, name, *own = (part.strip() for part in line.split("|"))
+            rows[-1].cells.append(Cell(rows[-1], label, float(bound) if bound else None,
+                                       name, own[0] if own else key, front))
+    return rows
+
+
+SCENARIOS = read_scenarios()
+ROWS = read_rows()
+SHOWN = {cell.scenario for row in ROWS for cell in row.cells}

@@ -2,7 +2,7 @@
 """Loads that hurt, in virtual time, on the unpatched kernel and on the series: how they are run.
 
 A scenario drives the device hop0 (lab/load/hop.py), or is a case of lab/load/tcp.py, and gives
-figures. What there is, and what is shown of it: lab/load/room.py, and the modules that it names.
+figures. What there is, and what is shown of it: lab/load/room.py.
 """
 
 import time
@@ -14,9 +14,9 @@ from pathlib import Path
 from guest.boot import boot_script
 from tree import kernel
 
-from load import cheap, fair, others, rates, tcp, tcp_loads, tins, trouble  # noqa: F401
+from load import tcp
 from load.bed import Bed
-from load.room import SCENARIOS, USUAL, Scenario, whole
+from load.room import ALSO, SCENARIOS, SHOWN, USUAL, Scenario, whole
 
 LOADS = {name: one for name, one in SCENARIOS.items() if one.run}
 CASES = {name: one for name, one in SCENARIOS.items() if not one.run and not one.parts}
@@ -50,7 +50,8 @@ def built(which: str) -> tuple[str, str | Path]:
 
 def below(contender: str, everything: bool = False) -> list[str]:
     """What is run below a contender: what is shown of it, or also all that cake_mq runs."""
-    own = [one.name for one in LOADS.values() if one.contender == contender and one.cells]
+    own = [one.name for name, one in LOADS.items()
+           if one.contender == contender and name in SHOWN]
     return list(dict.fromkeys([*own, *below(USUAL)])) if everything else own
 
 
@@ -65,7 +66,7 @@ def jobs_of(which: str, names: Container[str] | None, everything: bool) -> list[
     jobs = [(f"load{part}", USUAL, usual[()][part::3], ()) for part in range(3)]
     jobs += [("slow", USUAL, some, params) for params, some in usual.items() if params]
     jobs += [(f"also{number}", contender, below(contender, everything), ())
-             for number, contender in enumerate(others.ALSO) if kernel.shares(which, contender)]
+             for number, contender in enumerate(ALSO) if kernel.shares(which, contender)]
     chosen = [(job, contender, [n for n in some if names is None or whole(contender, n) in names],
                params) for job, contender, some, params in jobs]
     return [job for job in chosen if job[2]]

@@ -6,13 +6,9 @@ from collections.abc import Container, Sequence
 
 from tree.common import KERNEL, RESULTS, command_line, keep_result
 
-from load import cheap, fair, others, rates, tcp_loads, tins, trouble
-from load.others import ALSO, bound_below
-from load.room import SCENARIOS, Row
+from load.room import ALSO, ROWS, SCENARIOS
 from load.scenarios import measure
 
-ROWS = [row for module in (rates, fair, tins, trouble, cheap, tcp_loads, others)
-        for row in vars(module).values() if isinstance(row, Row)]  # as they are defined there
 STORED = RESULTS / "scenarios.json"
 # Kernels: the unpatched one, the one without a rate group, the one with all series.
 COLUMNS = ("base", KERNEL.upto("1")[-1].folder, "patched")
@@ -31,40 +27,34 @@ def table(results: dict, only: Container[str] | None = None) -> list[str]:
     for row in ROWS:
         cells = row.cells_of(only)
         lines += [row.title] * bool(cells)
-        for label, bound in cells:
-            told = "" if bound is None else f"{'>= ' if row.at_least else ''}{bound:g}"
-            lines.append(f"    {label:<38}" + "".join(
-                f"{row.text(label, results.get(which, {})):>12}" for which in COLUMNS)
-                + f"{told:>12}")
+        for cell in cells:
+            bound = "" if cell.bound is None else f"{'>= ' * row.at_least}{cell.bound:g}"
+            lines.append(f"    {cell.label:<38}" + "".join(
+                f"{cell.text(results.get(which, {})):>12}" for which in COLUMNS)
+                + f"{bound:>12}")
     return [line.rstrip() for line in lines]
 
 
 def judged(figures: dict, only: Container[str] | None = None) -> tuple[int, list[str]]:
     """(cells with a bound, sentences about those that are not within it)."""
-    cells = [(row, label, bound) for row in ROWS for label, bound in row.cells_of(only)
-             if bound is not None]
-    return len(cells), [f"{row.title}, {label}: {row.text(label, figures)}, bound {bound:g}"
-                        for row, label, bound in cells if not row.good(label, bound, figures)]
+    cells = [cell for row in ROWS for cell in row.cells_of(only) if cell.bound is not None]
+    return len(cells), [cell.told(figures) for cell in cells if not cell.good(figures)]
 
 
 def also_table(figures: dict) -> tuple[list[str], list[str]]:
     """(lines of text, what is wrong): all scenarios with each contender in turn."""
     wide = max(map(len, ALSO)) + 2
+    others = [f"{contender}: " for contender in ALSO]
     lines = [f"{'':<42}{'cake_mq':>12}" + "".join(f"{c:>{wide}}" for c in ALSO)]
     wrong = []
     for row in ROWS:
-        there = [label for label in row.cells if any(
-            row.value(label, figures, f"{c}: ") is not None for c in ALSO)]
+        there = [cell for cell in row.cells
+                 if any(cell.value(figures, c) is not None for c in others)]
         lines += [row.title] * bool(there)
-        for label in there:
-            lines.append(f"    {label:<38}{row.text(label, figures):>12}" + "".join(
-                f"{row.text(label, figures, f'{c}: '):>{wide}}" for c in ALSO))
-        for label, own in row.cells_of():
-            for c in ALSO:
-                bound = bound_below(c, row.cells[label][1], own)
-                if label in there and not row.good(label, bound, figures, f"{c}: "):
-                    wrong.append(f"{c}: {row.title}, {label}: "
-                                 f"{row.text(label, figures, f'{c}: ')}, bound {bound:g}")
+        for cell in there:
+            lines.append(f"    {cell.label:<38}{cell.text(figures):>12}" + "".join(
+                f"{cell.text(figures, c):>{wide}}" for c in others))
+            wrong += [cell.told(figures, c) for c in others if not cell.good(figures, c)]
     return lines, wrong
 
 

@@ -9,7 +9,7 @@ back has a delay of rtt_us and no limit. Segmentation is off, so that the shaper
 sees frames of 1514 bytes. lab/load/flows.c drives both ends.
 
 On the host, run() boots a kernel and measures a list of cases; echo(), lone(),
-priority() and fair() make cases. lab/load/tcp_loads.py has those of the table, and
+priority() and fair() make cases. scenarios.txt has those of the table, and
 "lab scenarios KERNEL echo lone cs5" measures just them.
 
 Where code takes no time, what is measured is what the shaper does with time: no
@@ -25,6 +25,7 @@ from guest.boot import boot_script
 from tree.common import BUILD, ROOT
 from tree.common import run as run_command
 
+from load.bed import CROWDED
 from load.traffic import FRAME, command, contender_lines, tc
 
 SEGMENT = 1448  # bytes of TCP payload in it
@@ -79,8 +80,9 @@ def case(scenario: str, qdisc: str, queues: int, rate_bps: float, flows: list[di
             "window_us": window_us, "flows": flows}
 
 
-def echo(qdisc: str, queues: int, rate_bps: float, flows: int = 64, warm_us: int = 500_000,
-         window_us: int = 700_000, stagger_us: int = 300, **more: Any) -> dict:
+def echo(qdisc: str = "cake_mq", queues: int = 8, rate_bps: float = 1e9, flows: int = 64,
+         warm_us: int = 500_000, window_us: int = 700_000, stagger_us: int = 300,
+         **more: Any) -> dict:
     """Bulk TCP flows spread over all queues, and a UDP echo beside them.
 
     stagger_us: between the starts of two flows. more: as for case(). In the
@@ -91,7 +93,7 @@ def echo(qdisc: str, queues: int, rate_bps: float, flows: int = 64, warm_us: int
     return case("echo", qdisc, queues, rate_bps, [bulk], warm_us, window_us, **more)
 
 
-def lone(qdisc: str, queues: int = 32, rate_bps: float = 1e9, each: int = 4,
+def lone(qdisc: str = "cake_mq", queues: int = 32, rate_bps: float = 1e9, each: int = 4,
          settle_us: int = 500_000, length_us: int = 500_000, stagger_us: int = 300,
          **more: Any) -> dict:
     """One TCP flow starts on the last queue when all others are saturated.
@@ -110,9 +112,9 @@ def lone(qdisc: str, queues: int = 32, rate_bps: float = 1e9, each: int = 4,
                 **{"probe_us": 0, **more})
 
 
-def priority(qdisc: str, kind: str = "tcp", queues: int = 4, rate_bps: float = 2350e6,
-             flows: int = 16, warm_us: int = 400_000, window_us: int = 300_000,
-             stagger_us: int = 300, rtt_us: int = 5_000, tos: int = CS5, **more: Any) -> dict:
+def priority(qdisc: str = "cake_mq", kind: str = "tcp", queues: int = 4,
+             rate_bps: float = 2350e6, flows: int = 16, warm_us: int = 400_000,
+             window_us: int = 300_000, stagger_us: int = 300, rtt_us: int = 5_000, tos: int = CS5, **more: Any) -> dict:
     """One priority flow on the first queue beside best effort TCP on all, diffserv4.
 
     rtt_us is short because a single TCP flow that lost a packet at 20 ms takes some
@@ -144,6 +146,17 @@ def fair(qdisc: str, counts: Sequence[int], rate_bps: float = 200e6, warm_us: in
               for queue, count in enumerate(all_counts) if count]
     return case("fair", qdisc, len(counts), rate_bps, groups, warm_us, window_us,
                 **{"probe_us": 0, **more})
+
+
+def crowded_queues(qdisc: str = "cake_mq") -> dict:
+    """16 flows on eight queues, 5 to none on each."""
+    return fair(qdisc, CROWDED, options="besteffort flows")
+
+
+def hosts(rtt_us: int, qdisc: str = "cake_mq") -> dict:
+    """A host of 15 flows on eight queues and one of a single flow."""
+    return fair(qdisc, (0,) * 8, hosts={1: (4, *CROWDED[1:]), 2: (0, 0, 0, 1)},
+                options="besteffort dual-srchost", rtt_us=rtt_us, window_us=10_000_000)
 
 
 # -------------------------------------------------------- host: measuring

@@ -3,7 +3,6 @@
 
 from load.bed import EF, TOS, Bed, burst, deviation
 from load.hop import NAME
-from load.room import Row, scenario
 from load.traffic import FRAME, tc
 
 
@@ -98,51 +97,3 @@ def video(bed: Bed, rate: float) -> dict:
     hop.stream(0, tos=TOS["AF41"], **burst(9, 1e-6, 9 * FRAME * 8 / (0.45 * rate)))
     hop.stream(1, tos=TOS["CS1"])
     return {"deviation": deviation(hop.between(rate, 0.05, 0.25), rate)}
-
-
-TINS = Row("diffserv4, best effort and EF saturated: off 75/25 by, %", "off", "{:.2f}")
-for number in (1, 2, 4, 40):
-    scenario(f"tins {number}", tins, TINS(f"number of queues: {number}", 2),
-             args={"queues": number}, brief=number == 4, coverage=number == 4)
-
-SPREAD = Row("EF on some of 4 queues, best effort on all: EF off 25 % of the rate by, points",
-             "ef_off", "{:.2f}")
-for number in (1, 2, 3, 4):
-    scenario(f"spread {number}", spread, SPREAD(f"on {number}: off by", 0.75),
-             args={"count": number}, brief=number == 1, coverage=number == 2)
-scenario("spread apart", spread, SPREAD("on 1 that has nothing else: off by", 0.75),
-         args={"count": 1, "apart": True}, coverage=True)
-scenario("spread whole", spread, SPREAD("on 1, 64 KB GSO, not split: off by", 0.75),
-         args={"count": 1, "size": 64000, "options": "no-split-gso"}, coverage=True)
-
-LEFT = Row("diffserv8, best effort beside AF41, sibling stopped: best effort gets, % (33)",
-           "best_effort", "{:.1f}", at_least=True)
-scenario("left alone", left_alone, LEFT("2 queues, 100 Mbit", 30), brief=True)
-scenario("left alone slow", left_alone, LEFT("2 queues, 64 kbit", 30),
-         args={"rate": 64e3})  # thresholds have no groups
-
-BESIDE = Row("best effort on the queue of a greedy EF flow: p99 wait", "p99_us", "{:.1f}")
-scenario("beside", beside, BESIDE("us, with that at the next hop"),
-         BESIDE("times that below cake at the root", 2, "of_root"), brief=True, coverage=True)
-
-LIGHT = Row("light EF and best effort beside a CS1 flow, 40 queues: p99 wait, us", "p99",
-            "{:.1f}", 1e6)
-LIGHT_OFF = Row("the same: off the rate by, %", "deviation")
-for mode in ("diffserv4", "diffserv8"):
-    for gbit, pps, part in ((1, 5000, "30 %"), (5, 500, "0.6 %")):
-        label = f"{mode}, {part} of {gbit} Gbit"
-        scenario(f"light {mode} {gbit}", light, LIGHT(label, 100), LIGHT_OFF(label, 0.02),
-                 args={"mode": mode, "rate": gbit * 1e9, "pps": pps},
-                 brief=(mode, gbit) == ("diffserv8", 1))
-
-VIDEO = Row("video in bursts on one queue, CS1 saturated on one: off the rate by, %",
-            "deviation", "{:.3f}")
-for gbit in (1, 2.5, 10, 25):
-    scenario(f"video {gbit:g}", video, VIDEO(f"diffserv4, {gbit:g} Gbit", 0.5),
-             args={"rate": gbit * 1e9}, brief=gbit == 10)
-
-# Of members that are configured one by one, unlike cake_mq's
-ROOM = Row("EF on one of 4 queues that were of 4 modes: off 25 % by, points", "ef_off", "{:.2f}")
-scenario("room", room, ROOM("mq + cake shared, 2350 Mbit: off by", 0.75),
-         ROOM("CS1 on two, % (6.25): off by", 0.75, "cs1_off"),
-         ROOM("AF41 on one, % (50): off by", 2.5, "af41_off"), contender="mq + cake shared")

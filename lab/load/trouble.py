@@ -7,8 +7,7 @@ import time
 
 from load.bed import EF, TBF, Bed, beside_run, burst, deviation, jain, paced
 from load.hop import NAME
-from load.rates import SIZE, saturated
-from load.room import Row, again, scenario
+from load.rates import saturated
 from load.traffic import FRAME, command, tc
 
 UNRESPONSIVE = {  # the loads of four queues, for 1 Gbit/s
@@ -193,79 +192,3 @@ def late(bed: Bed, rate: float = 1e9, busy: int = 1, **faults: float) -> dict:
     hop.faults()
     return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
             "stalls": got["stalls"], "stops": got["stops"]}
-
-
-GSO = Row("64 KB GSO on 4 queues, 5 Gbit: off the rate by, %", "deviation")
-GSO_SIZE = Row("the same: the next hop has to queue, KB", "excess", **SIZE)
-scenario("gso split", gso, GSO("split", 0.01), GSO_SIZE("split", 16),
-         args={"options": "split-gso"}, coverage=True)
-scenario("gso whole", gso, GSO("whole", 0.01), GSO_SIZE("whole"),
-         args={"options": "no-split-gso"}, brief=True, coverage=True)
-
-CHANGES = Row("1 and 2 Gbit in turn, 1000 changes a second: off the mean by, %", "deviation")
-CHANGES_SIZE = Row("the same: the next hop at 2 Gbit has to queue, KB", "excess", **SIZE)
-RATE_UP = Row("the rate becomes 1000 times as much, soon after: off by, %", "deviation")
-FLAPS = Row("after 30 times link down and up under load: off by, %", "deviation")
-scenario("rate changes", disturbed, CHANGES("8 queues", 1), CHANGES_SIZE("8 queues", 16),
-         args={"what": "rate changes"}, coverage=True)
-scenario("rate up", rate_up, RATE_UP("8 queues, 1 Mbit to 1 Gbit", 0.5), brief=True)
-scenario("link flaps", disturbed, FLAPS("8 queues, 1 Gbit", 0.005),
-         args={"what": "link flaps"}, coverage=True)
-
-INGRESS = Row("ingress mode, 1.5 Gbit that ignores drops: passes of 1 Gbit, %", "passed", "{:.1f}")
-ON_OFF = Row("the same, 2 Gbit, 50 ms on and 75 off", "passed", "{:.1f}", at_least=True)
-scenario("ingress even", ingress, INGRESS("4 queues of the same load", 66.8),
-         args={"load": "even"})
-scenario("ingress uneven", ingress, INGRESS("4 queues, 1 Gbit on one", 83.5),
-         args={"load": "uneven"}, brief=True, coverage=True)
-scenario("ingress on/off", ingress, ON_OFF("4 queues", 39), args={"load": "on/off"},
-         coverage=True)
-DROPS = Row("ingress mode, EF beside best effort that ignores drops: gets, Mbit", "ef_bps",
-            "{:.2f}", 1e-6, at_least=True)
-DROPS_WAIT = Row("the same: p99 wait, ms", "p99", "{:.2f}", 1e3)
-AFTER_DROPS = Row("soon after such a load, 100 Mbit: off the rate by, %", "deviation", "{:.2f}")
-scenario("beside drops", beside_drops, DROPS("2 queues, 20 of 100 Mbit", 19.8),
-         DROPS_WAIT("2 queues, 20 of 100 Mbit", 2))
-scenario("drops, egress", after_drops, AFTER_DROPS("4 queues, ingress mode has ended", 0.5),
-         args={"end": "egress"}, brief=True)
-scenario("drops, reset", after_drops, AFTER_DROPS("4 queues, the link was down", 0.5),
-         args={"end": "reset"})
-
-ROUND = Row("sparse flow on one of many busy queues, 10 Mbit: is missing, %", "missing", "{:.1f}")
-ROUND_WAIT = Row("the same: p99 wait, ms", "p99", "{:.1f}", 1e3)
-for queues, size, gap in ((32, 214, 17e-3), (16, 400, 20e-3)):
-    label = f"{queues} queues, {size} bytes"
-    scenario(f"long round {queues}", long_round, ROUND(label, 0.1), ROUND_WAIT(label, 5),
-             args={"queues": queues, "size": size, "gap": gap})
-MTU = Row("MTU from 9000 to 1500, two packets on one of many: p99 wait, ms", "p99", "{:.0f}", 1e3)
-scenario("other mtu", other_mtu, MTU("32 queues, 10 Mbit", 100))
-REQUEUED = Row("64 frames arrive behind a requeued packet: the next hop has to queue, KB",
-               "excess", **SIZE)
-scenario("requeued", requeued, REQUEUED("cake_mq, 1 Gbit", 16))
-again("mq + tbf shared", "requeued", REQUEUED("mq + tbf shared, 1 Gbit", 32))
-HUNG = Row("a TX queue hangs, 7 have bursts at once: the next hop has to queue, KB", "excess",
-           **SIZE)
-scenario("hung", hung, HUNG("cake_mq, 10 Gbit", 24), brief=True)
-again("mq + tbf shared", "hung", HUNG("mq + tbf shared, and it was emptied", 48))
-
-# In a guest of their own, whose timers come with the clock tick, every 10 ms
-SLOW = Row("timers of 10 ms instead of high resolution: off the rate by, %", "deviation", "{:.1f}")
-SLOW_JAIN = Row("the same: Jain's index", "jain", "{:.2f}", at_least=True)
-for depth in (256, 1024):
-    label = f"8 queues, 1 Gbit, {depth} packets each"
-    scenario(f"slow timers {depth}", saturated, SLOW(label, 2.5), SLOW_JAIN(label, 0.95),
-             args={"rate": 1e9, "queues": 8, "depth": depth}, params=("highres=off",),
-             brief=depth == 256)
-
-STOPPED = Row("queues of 8 are stopped for 5 ms at random, 1 Gbit: off the rate by, %",
-              "deviation", "{:.2f}")
-STOPPED_SIZE = Row("the same: the next hop has to queue, KB", "excess", **SIZE)
-LATE = Row("one packet in 200 takes 600 us longer, 1 Gbit: off the rate by, %", "deviation",
-           "{:.2f}")
-LATE_SIZE = Row("the same: the next hop has to queue, KB", "excess", **SIZE)
-for end, count, label in (("", 1, "one is busy"), (" all", 8, "all are")):
-    scenario(f"stopped{end}", late, STOPPED(label, 1), STOPPED_SIZE(label, 1450),
-             args={"busy": count, "stopq": 2000, "stopq_s": 5e-3}, brief=count == 1)
-for count, label in ((1, "one of 8 queues is busy"), (8, "all are")):
-    scenario(f"late {count}", late, LATE(label, 1), LATE_SIZE(label, 300),
-             args={"busy": count, "stall": 200, "stall_s": 600e-6}, brief=count == 8)

@@ -18,7 +18,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from load.room import SCENARIOS  # noqa: E402
-from load.scenarios import LOADS  # noqa: E402, F401  what is in the room
 from PIL import Image  # noqa: E402
 from tree.common import Die, command_line, latest_result, result_file  # noqa: E402
 

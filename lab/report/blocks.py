@@ -118,8 +118,8 @@ def versions() -> list[str]:
 def front() -> list[str]:
     """What gets worse, on the front page, and of which version that is."""
     kernels = [table.stored()[which] for which in ("base", "patched")]
-    rows = [(cell.front, "scenarios", [row.value(label, figures) for figures in kernels])
-            for row in table.ROWS for label, (_, cell) in row.places.items() if cell.front]
+    rows = [(cell.front, "scenarios", [cell.value(figures) for figures in kernels])
+            for row in table.ROWS for cell in row.cells if cell.front]
     for text, (case, *labels) in SMP_FRONT.items():
         speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
         rows.append((text, "smp", [smp.of_rate(speeds[label], 2) for label in labels]))
