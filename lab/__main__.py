@@ -10,7 +10,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from tree.common import Die, guard, recording
+from tree.common import Die, guard
+from tree.results import recording
 
 VERBS = {  # verb: (module, what it does)
     "setup": ("tree.setup", "install, download and build what is needed"),

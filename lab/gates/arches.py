@@ -15,8 +15,9 @@ import re
 import time
 from collections.abc import Sequence
 
-from tree.common import BUILD, ROOT, Die, command_line, kernel_env, run, say, verdict
+from tree.common import BUILD, ROOT, Die, kernel_env, run, say
 from tree.cross import ARCHES, RUNNER
+from tree.results import command_line, verdict
 from tree.setup import loudly
 
 from gates import fuzz

@@ -29,7 +29,8 @@ from load.bed import EF, deviation, jain, paced
 from load.hop import NAME, Hop
 from load.scenarios import built
 from load.traffic import PARENTS, command, tc
-from tree.common import Die, command_line, say
+from tree.common import Die, say
+from tree.results import command_line
 
 from gates.shrink import shrunk
 

@@ -10,8 +10,9 @@ in lab/gates/check_series.py. No Debian suite has smatch, so there is no column 
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import ROOT, Die, command_line, keep_result, say
+from tree.common import ROOT, Die, say
 from tree.kernel import tree_at
+from tree.results import command_line, keep_result
 
 from gates import check_patches, check_series
 

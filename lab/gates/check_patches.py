@@ -25,22 +25,9 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tree.common import (
-    BUILD,
-    IPROUTE2,
-    JOBS,
-    KERNEL,
-    ROOT,
-    Die,
-    git,
-    hash_files,
-    kernel_env,
-    make_args,
-    patch_author,
-    run,
-    say,
-)
+from tree.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, make_args, run, say
 from tree.kernel import configure
+from tree.repo import IPROUTE2, KERNEL, git, patch_author
 
 TREE = BUILD / "linux"
 WORK = BUILD / "check-linux"

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tree import setup, tree
-from tree.common import BUILD, IPROUTE2, JOBS, KERNEL, ROOT, Die, Series, am_patch, git, kernel_env
+from tree.common import BUILD, JOBS, ROOT, Die, kernel_env
 from tree.kernel import configure
+from tree.repo import IPROUTE2, KERNEL, Series, am_patch, git
 
 from gates import check_patches as check
 from gates.ladder import climb

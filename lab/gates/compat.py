@@ -24,19 +24,10 @@ from pathlib import Path
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import (
-    BUILD,
-    IPROUTE2,
-    JOBS,
-    RESULTS,
-    ROOT,
-    Die,
-    command_line,
-    keep_result,
-    run,
-    say,
-)
+from tree.common import BUILD, JOBS, ROOT, Die, run, say
 from tree.kernel import STOCK_SPLAT, build
+from tree.repo import IPROUTE2
+from tree.results import RESULTS, command_line, keep_result
 
 RECORD = RESULTS / "compat-base.json"
 TC = BUILD / "iproute2-base"

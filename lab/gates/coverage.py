@@ -21,16 +21,9 @@ from pathlib import Path
 from guest import boot
 from load.room import ALSO, SCENARIOS, USUAL
 from tree import kernel
-from tree.common import (
-    BUILD,
-    ROOT,
-    Die,
-    command_line,
-    git,
-    keep_result,
-    say,
-    verdict,
-)
+from tree.common import BUILD, ROOT, Die, say
+from tree.repo import git
+from tree.results import command_line, keep_result, verdict
 
 from gates import compat, tdc
 from gates.kunit import run_suites

@@ -30,8 +30,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, command_line, run, say, verdict
+from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, run, say
 from tree.mutate import read_list
+from tree.results import command_line, verdict
 
 HERE = ROOT / "lab/gates/fuzz"
 SHIM = ROOT / "lab/load/shim"  # the kernel's headers in user space

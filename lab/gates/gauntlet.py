@@ -40,17 +40,9 @@ from typing import Any
 from guest.boot import Guest, run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
-from tree.common import (
-    BUILD,
-    Die,
-    command_line,
-    git,
-    keep_result,
-    latest_result,
-    result_file,
-    say,
-    verdict,
-)
+from tree.common import BUILD, Die, say
+from tree.repo import git
+from tree.results import command_line, keep_result, latest_result, result_file, verdict
 
 from gates import tdc, torture
 from gates.coverage import added

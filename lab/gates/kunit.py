@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot, decoded, splats
-from tree.common import BUILD, Die, command_line, keep_result, run, say
+from tree.common import BUILD, Die, run, say
 from tree.kernel import image
+from tree.results import command_line, keep_result
 
 SUITES = "qdisc_shared, rate_group and rate_tree"
 TOOL = BUILD / "linux/tools/testing/kunit/kunit.py"

@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tree import kernel
-from tree.common import KERNEL, Die, Series, command_line, say, verdict
+from tree.common import Die, say
+from tree.repo import KERNEL, Series
+from tree.results import command_line, verdict
 
 from gates import kunit, tdc
 

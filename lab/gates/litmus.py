@@ -16,7 +16,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tree.common import BUILD, command_line, verdict
+from tree.common import BUILD
+from tree.results import command_line, verdict
 from tree.setup import loudly
 
 HERE = Path(__file__).with_name("litmus")

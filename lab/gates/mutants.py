@@ -20,18 +20,10 @@ from pathlib import Path
 from guest.boot import Guest, run_script, splats
 from load.room import ROWS, Cell
 from load.scenarios import derive, guest_params
-from tree.common import (
-    BUILD,
-    JOBS,
-    RESULTS,
-    Die,
-    command_line,
-    keep_result,
-    recording,
-    say,
-)
+from tree.common import BUILD, JOBS, Die, say
 from tree.kernel import BROKEN, KERNELS, build, image, module
 from tree.mutate import read_list
+from tree.results import RESULTS, command_line, keep_result, recording
 
 from gates.changes import Plan, wrong
 

@@ -23,19 +23,10 @@ from pathlib import Path
 
 from guest.boot import boot
 from tree import module, setup
-from tree.common import (
-    BUILD,
-    JOBS,
-    Die,
-    command_line,
-    kernel_env,
-    need_disk,
-    run,
-    say,
-    verdict,
-)
+from tree.common import BUILD, JOBS, Die, kernel_env, need_disk, run, say
 from tree.cross import ARCHES
 from tree.kernel import image
+from tree.results import command_line, verdict
 
 KERNELS = {"6.12": "trixie", "7.2": "trixie-backports"}  # version: suite with its sources
 MISSING = ("6.18 of OpenWrt's main branch is in none of the archives that this uses; 6.12 and "

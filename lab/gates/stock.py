@@ -15,8 +15,9 @@ from pathlib import Path
 
 from guest.boot import splats
 from guest.debian import SYSTEMS, boot, disk, has_card, inside, system
-from tree.common import JOBS, ROOT, Die, command_line, say, verdict
+from tree.common import JOBS, ROOT, Die, say
 from tree.module import deb
+from tree.results import command_line, verdict
 
 LOADS = (  # of stock.sh: (name, class or None, least and most Mbit/s that it sends)
     ("four queues, 40 of 20 Mbit", None, 19.9, 20.1),

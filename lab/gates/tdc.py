@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot
-from tree.common import BUILD, RESULTS, Die, command_line, keep_result, say
+from tree.common import BUILD, Die, say
 from tree.kernel import STOCK_SPLAT, build, image
+from tree.results import RESULTS, command_line, keep_result
 
 from gates import cases
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tree.common import JOBS, ROOT, command_line, record_time
+from tree.common import JOBS, ROOT
+from tree.results import command_line, record_time
 
 PY = [sys.executable, "-B"]
 LAB = ROOT / "lab"

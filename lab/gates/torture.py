@@ -37,9 +37,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from guest.boot import Guest, run_script
-from tree.common import BUILD, command_line, keep_result, say
+from tree.common import BUILD, say
 from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
+from tree.results import command_line, keep_result
 
 from gates.shrink import shrunk
 from gates.torture_guest import ALLOWED

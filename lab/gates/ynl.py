@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
-from tree.common import BUILD, Die, command_line, say
+from tree.common import BUILD, Die, say
+from tree.results import command_line
 
 TREE = BUILD / "linux"
 PYTHON = BUILD / "venv/bin/python"

@@ -26,8 +26,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tree.common import BUILD, ROOT, Die, command_line, run, say
+from tree.common import BUILD, ROOT, Die, run, say
 from tree.kernel import emulated, image, vmlinux
+from tree.results import command_line
 
 from guest import qemu
 

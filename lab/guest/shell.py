@@ -3,7 +3,8 @@
 
 from collections.abc import Sequence
 
-from tree.common import BUILD, command_line
+from tree.common import BUILD
+from tree.results import command_line
 
 from guest.boot import interact
 

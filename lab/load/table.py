@@ -4,7 +4,8 @@
 import json
 from collections.abc import Container, Sequence
 
-from tree.common import KERNEL, RESULTS, command_line, keep_result
+from tree.repo import KERNEL
+from tree.results import RESULTS, command_line, keep_result
 
 from load.room import ALSO, ROWS, SCENARIOS
 from load.scenarios import measure

@@ -114,7 +114,8 @@ def lone(qdisc: str = "cake_mq", queues: int = 32, rate_bps: float = 1e9, each: 
 
 def priority(qdisc: str = "cake_mq", kind: str = "tcp", queues: int = 4,
              rate_bps: float = 2350e6, flows: int = 16, warm_us: int = 400_000,
-             window_us: int = 300_000, stagger_us: int = 300, rtt_us: int = 5_000, tos: int = CS5, **more: Any) -> dict:
+             window_us: int = 300_000, stagger_us: int = 300, rtt_us: int = 5_000,
+             tos: int = CS5, **more: Any) -> dict:
     """One priority flow on the first queue beside best effort TCP on all, diffserv4.
 
     rtt_us is short because a single TCP flow that lost a packet at 20 ms takes some

@@ -23,7 +23,7 @@ from load.bed import EF, install, wakeups
 from load.hop import Hop
 from load.traffic import FRAME
 from tree import kernel
-from tree.common import command_line, keep_result
+from tree.results import command_line, keep_result
 
 ROUNDS = 4
 RUNS = 5  # of a round

@@ -43,16 +43,14 @@ from tree.common import (
     ROOT,
     VERBOSE,
     Die,
-    command_line,
-    keep_result,
     kernel_env,
     make_args,
     need_disk,
     run,
     say,
     sha256,
-    verdict,
 )
+from tree.results import command_line, keep_result, verdict
 
 HERE = ROOT / "lab/measure/cost"
 RESULTS = ROOT / "results" / "cost.json"

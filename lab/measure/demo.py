@@ -23,7 +23,8 @@ from load.table import (
     table,
 )
 from tree import kernel
-from tree.common import Die, command_line, record_time, say
+from tree.common import Die, say
+from tree.results import command_line, record_time
 
 QUICK = ("cake", "mq + cake", "mq + cake shared", "cake_mq")
 EXACT = ("cake", "mq + cake shared", "cake_mq")  # must keep the rate within BOUND

@@ -26,7 +26,8 @@ from load.rates import switch
 from load.tins import spread
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, keep_result, rows_of, run, say, verdict
+from tree.common import ROOT, Die, run, say
+from tree.results import command_line, keep_result, rows_of, verdict
 
 RESULTS = ROOT / "results"
 CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())

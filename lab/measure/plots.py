@@ -19,7 +19,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 from load.room import SCENARIOS  # noqa: E402
 from PIL import Image  # noqa: E402
-from tree.common import Die, command_line, latest_result, result_file  # noqa: E402
+from tree.common import Die, result_file  # noqa: E402
+from tree.results import command_line, latest_result
 
 from measure.rows import SPEED, Rows, intervals, load, rate_text  # noqa: E402
 

@@ -22,8 +22,9 @@ from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
-from tree.common import ROOT, command_line, keep_result, say
-from tree.common import verdict as judge
+from tree.common import ROOT, say
+from tree.results import command_line, keep_result
+from tree.results import verdict as judge
 
 from measure import reports
 

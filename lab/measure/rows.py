@@ -5,7 +5,7 @@ import functools
 import json
 from typing import Any
 
-from tree.common import RESULTS, latest_result
+from tree.results import RESULTS, latest_result
 
 SPEED = "64 bytes, below the rate"  # the case of smp.json that the picture shows
 

@@ -29,7 +29,8 @@ from load.bed import install, shared_writes
 from load.hop import NAME, Hop
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, command_line, keep_result, latest_result, run
+from tree.common import ROOT, Die, run
+from tree.results import command_line, keep_result, latest_result
 
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns

@@ -21,17 +21,8 @@ from guest.boot import boot_script
 from load.shares import GBIT, Tree, ideal
 from load.trees import CONTENDERS, SIMULATED, TREES
 from tree import kernel
-from tree.common import (
-    BUILD,
-    JOBS,
-    ROOT,
-    Die,
-    command_line,
-    put_tables,
-    run,
-    say,
-    verdict,
-)
+from tree.common import BUILD, JOBS, ROOT, Die, run, say
+from tree.results import command_line, put_tables, verdict
 
 HERE = ROOT / "lab/measure/trees"
 OUT = BUILD / "trees"

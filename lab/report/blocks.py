@@ -14,7 +14,8 @@ from pathlib import Path
 from gates import check, coverage, gauntlet, tdc
 from load import table
 from measure import bench, cost, reported, reports, smp
-from tree.common import RESULTS, ROOT, Die, command_line
+from tree.common import ROOT, Die
+from tree.results import RESULTS, command_line
 
 from report import evaluation
 from report.evaluation import markdown

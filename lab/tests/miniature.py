@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 from tree import copies
-from tree.common import ROOT, git, git_env, identity
+from tree.common import ROOT
+from tree.repo import git, git_env, identity
 
 PINNED = "7.3.4"
 FILE = "net/sched/sch_api.c"

@@ -10,9 +10,9 @@ import runpy
 import unittest
 import unittest.mock
 
-from tree import common
+from tree import common, results
 
-RESULTS = common.RESULTS
+RESULTS = results.RESULTS
 
 
 class CommandLine(unittest.TestCase):
@@ -46,10 +46,10 @@ class CommandLine(unittest.TestCase):
         """Nothing is written to results/ but with RECORD=1 or --record."""
         with unittest.mock.patch.dict(os.environ):
             os.environ.pop("RECORD", None)
-            self.assertEqual(common.result_file("x"), common.BUILD / "results/x")
-            self.assertEqual(common.latest_result("never.json"), RESULTS / "never.json")
-            common.command_line("x", "", record=True).parse_args(["--record"])
-            self.assertEqual(common.result_file("x"), RESULTS / "x")
+            self.assertEqual(results.result_file("x"), common.BUILD / "results/x")
+            self.assertEqual(results.latest_result("never.json"), RESULTS / "never.json")
+            results.command_line("x", "", record=True).parse_args(["--record"])
+            self.assertEqual(results.result_file("x"), RESULTS / "x")
         writes = re.compile(r"RESULTS|RECORD\b|REPORT|TEXT|\"results|results/")
         for path in (common.ROOT / "lab").glob("*/*.py"):
             for line in path.read_text().splitlines():

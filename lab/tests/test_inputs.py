@@ -5,7 +5,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from tree import common, copies, setup
+from tree import common, copies, repo, setup
 
 from tests import miniature, sentence
 
@@ -36,12 +36,12 @@ class Inputs(unittest.TestCase):
 
     def test_patch_does_not_apply(self):
         """git am of a patch that does not fit leaves nothing behind."""
-        patch = next(p for p in common.KERNEL.patches() if "\n--- a/" in p.read_text())
+        patch = next(p for p in repo.KERNEL.patches() if "\n--- a/" in p.read_text())
         with tempfile.TemporaryDirectory() as folder:
-            env = common.git_env(**common.identity("T", "t@example.com"))
-            common.git(folder, "init", "-q")
-            common.git(folder, "commit", "-q", "--allow-empty", "-m", "x", env=env)
-            applied, _ = common.am_patch(folder, patch)
+            env = repo.git_env(**repo.identity("T", "t@example.com"))
+            repo.git(folder, "init", "-q")
+            repo.git(folder, "commit", "-q", "--allow-empty", "-m", "x", env=env)
+            applied, _ = repo.am_patch(folder, patch)
             self.assertFalse(applied)
             self.assertFalse((Path(folder) / ".git/rebase-apply").exists())
 

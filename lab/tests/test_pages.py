@@ -14,9 +14,9 @@ from load import table
 from load.room import SCENARIOS
 from measure import reports, smp
 from report import blocks
-from tree import common
+from tree import common, repo, results
 
-RESULTS = common.RESULTS
+RESULTS = results.RESULTS
 DOCUMENTATION = "Documentation/networking"
 WIDE, LONG, WORDS = 100, 90, 900  # README.md has at most so many characters, lines, words
 
@@ -63,7 +63,7 @@ class Results(unittest.TestCase):
     def test_checks(self):
         """The table of make check is of the patches that are here."""
         results = json.loads(check.RESULTS.read_text())
-        there = [f"{p.parent.name}/{p.name}" for tree in (common.KERNEL, common.IPROUTE2)
+        there = [f"{p.parent.name}/{p.name}" for tree in (repo.KERNEL, repo.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")
 
@@ -80,7 +80,7 @@ class Results(unittest.TestCase):
     def test_kept(self):
         """JSON has a row a line and nine digits, and says what it was given."""
         data = {"what": "x", "rows": [{"a": 1 / 3, "b": "y" * 300}, {"a": 2, "b": None}]}
-        text = common.rows_of(data)
+        text = results.rows_of(data)
         self.assertEqual(json.loads(text)["rows"][1], data["rows"][1])
         self.assertIn("0.333333333,", text)
         self.assertFalse([line for line in text.splitlines() if line.startswith(" ")])
@@ -89,7 +89,7 @@ class Results(unittest.TestCase):
                 unittest.mock.patch.object(common, "RESULTS", Path(name)):
             noted = Path(name) / "versions.json"
             noted.write_text('{"series": 3, "files": {"x.json": 2}}')
-            common.keep_result("y.json", data)
+            results.keep_result("y.json", data)
             self.assertEqual(json.loads(noted.read_text())["files"], {"x.json": 2, "y.json": 3})
 
     def test_tables(self):
@@ -99,11 +99,11 @@ class Results(unittest.TestCase):
                 unittest.mock.patch.object(common, "RESULTS", Path(name)):
             page = Path(name) / "x.md"
             page.write_text("```\na\n1\n```\n```\nb\n2\n```\n```\nc\n3\n```\n")
-            common.put_tables(["a", "4"], ["c", "5"], report="x.md")
+            results.put_tables(["a", "4"], ["c", "5"], report="x.md")
             self.assertEqual(page.read_text(),
                              "```\na\n4\n```\n```\nb\n2\n```\n```\nc\n5\n```\n")
             with self.assertRaises(common.Die):
-                common.put_tables(["d"], report="x.md")
+                results.put_tables(["d"], report="x.md")
 
 
 class Front(unittest.TestCase):

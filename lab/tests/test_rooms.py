@@ -6,7 +6,7 @@ import graphlib
 import re
 import unittest
 
-from tree import common
+from tree import common, repo
 
 ROOMS = {  # room: rooms that it may import from, which are below it
     "tree": (),
@@ -82,7 +82,7 @@ class Rooms(unittest.TestCase):
 
     def test_licence(self):
         """Every file of lab/ that can have a comment begins with its licence."""
-        for path in common.git(common.ROOT, "ls-files", "lab").split():
+        for path in repo.git(common.ROOT, "ls-files", "lab").split():
             if not path.endswith((".json", ".md")):
                 head = (common.ROOT / path).read_text().splitlines()[:2]
                 self.assertIn("SPDX-License-Identifier: ", " ".join(head), path)

@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from gates import check_patches, check_series
-from tree import common, tree
+from tree import repo, tree
 
 from tests import sentence
 
@@ -19,9 +19,9 @@ class Ladder(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        series = [common.Series(name, "PATCH").below(self.folder / "patches")
+        series = [repo.Series(name, "PATCH").below(self.folder / "patches")
                   for name in ("1-x", "2-y", "3-z")]
-        self.tree = common.Tree("ladder-test", series)
+        self.tree = repo.Tree("ladder-test", series)
         self.tree.dir = self.folder / "tree"
         self.tree.dir.mkdir()
         self.tree.git("init", "-q")
@@ -32,7 +32,7 @@ class Ladder(unittest.TestCase):
 
     def commit(self, text):
         """An empty commit; its id."""
-        env = common.git_env(**common.identity("T", "t@example.com"))
+        env = repo.git_env(**repo.identity("T", "t@example.com"))
         self.tree.git("commit", "-q", "--allow-empty", "-m", text, env=env)
         return self.tree.git("rev-parse", "HEAD")
 
@@ -82,12 +82,12 @@ class Ladder(unittest.TestCase):
     def test_upto(self):
         """A series by folder or number; of two with the same number the last one."""
         def upto(name):
-            return [series.folder for series in common.KERNEL.upto(name)]
+            return [series.folder for series in repo.KERNEL.upto(name)]
 
         self.assertEqual(upto("0"), ["0-fixes", "0-next"])
         self.assertEqual(upto("0-fixes"), ["0-fixes"])
         self.assertEqual(len(upto("2")), 4)
-        self.assertIn("no series 'x'", sentence(self, common.KERNEL.upto, "x"))
+        self.assertIn("no series 'x'", sentence(self, repo.KERNEL.upto, "x"))
 
     def test_form(self):
         """A series has a prefix, a cover letter, and is short; a fix says of what."""

@@ -7,7 +7,8 @@ import re
 import tarfile
 from pathlib import Path
 
-from tree.common import CACHE, KERNEL, ROOT, git
+from tree.common import CACHE, ROOT
+from tree.repo import KERNEL, git
 
 # Folders of this repo that hold nothing but files at their kernel paths.
 KERNEL_DIRS = ("net", "include", "Documentation", "tools", "drivers", "lib", "scripts")

@@ -20,20 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tree.common import (
-    BUILD,
-    JOBS,
-    KERNEL,
-    ROOT,
-    Die,
-    command_line,
-    git,
-    kernel_env,
-    make_args,
-    run,
-    say,
-)
+from tree.common import BUILD, JOBS, ROOT, Die, kernel_env, make_args, run, say
 from tree.mutate import mutated, read_list
+from tree.repo import KERNEL, git
+from tree.results import command_line
 
 LAB = ROOT / "lab" / "tree"
 COMMON = LAB / "kernel.config"

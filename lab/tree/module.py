@@ -13,19 +13,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tree.common import (
-    BUILD,
-    IPROUTE2,
-    KERNEL,
-    ROOT,
-    Die,
-    base_conf,
-    command_line,
-    git,
-    git_env,
-    run,
-    say,
-)
+from tree.common import BUILD, ROOT, Die, base_conf, run, say
+from tree.repo import IPROUTE2, KERNEL, git, git_env
+from tree.results import command_line
 from tree.setup import packages
 
 HERE = ROOT / "module"

@@ -23,20 +23,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from tree.common import (
-    BUILD,
-    CACHE,
-    IPROUTE2,
-    JOBS,
-    ROOT,
-    Die,
-    base_conf,
-    command_line,
-    need_disk,
-    run,
-    say,
-    sha256,
-)
+from tree.common import BUILD, CACHE, JOBS, ROOT, Die, base_conf, need_disk, run, say, sha256
+from tree.repo import IPROUTE2
+from tree.results import command_line
 
 DOWNLOADS = CACHE / "downloads"
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",

@@ -28,27 +28,7 @@ from pathlib import Path
 from shlex import quote
 
 from tree import setup
-from tree.common import (
-    BUILD,
-    IPROUTE2,
-    KERNEL,
-    PATCHES,
-    ROOT,
-    Die,
-    Series,
-    Tree,
-    am_patch,
-    base_conf,
-    command_line,
-    git,
-    git_env,
-    identity,
-    need_disk,
-    patch_author,
-    run,
-    say,
-    was_merged,
-)
+from tree.common import BUILD, ROOT, Die, base_conf, need_disk, run, say
 from tree.copies import (
     base_files,
     committed,
@@ -59,6 +39,20 @@ from tree.copies import (
     write,
     write_links,
 )
+from tree.repo import (
+    IPROUTE2,
+    KERNEL,
+    PATCHES,
+    Series,
+    Tree,
+    am_patch,
+    git,
+    git_env,
+    identity,
+    patch_author,
+    was_merged,
+)
+from tree.results import command_line
 
 # What git tracks of the kernel: everything the series may touch, and what
 # checkpatch and get_maintainer read.  The rest lies there untracked.
