@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trees of classes, as htb has them, and the loads of their leaves, over many queues.
+"""Trees of classes, as htb has them, and the loads of their leaves, over many queues: trees.txt.
 
 What each class should get is its rate, then, by priority and quantum, its part of what
 others leave (ideal()). The same tree runs in the simulator of lab/measure/trees, and in a
 kernel: run_trees() puts it on the device hop0 below one of CONTENDERS and meters classes.
 """
 
+import itertools
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from load.hop import NAME, Hop
-from load.shares import BURST, GBIT, GSO, HEADER, LOCKS, MBIT, MS, SECOND, US, Tree
+from load.shares import BURST, GBIT, HEADER, MBIT, MS, SECOND, US, Tree
 from load.tcp import SEGMENT
 from load.traffic import FRAME, tc
 
 CONTENDERS = ("mq + htb shared", "htb", "mq + htb")
+UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "us": US, "ms": MS, "s": SECOND}
+QUEUES = 8  # that "all" and "one" are of
 
 
-# ------------------------------------------------------------- the trees
-
-def flat(count: int, queues: int = 8, every: int = 1, length: int = FRAME,
-         ceil: float = 10 * GBIT, **more) -> Tree:
-    """Classes of the same rate that always send, on all queues or, of `every`, on one."""
-    tree = Tree(ceil, end=SECOND // 2, **more)
-    for number in range(count):
-        leaf = tree.add(0, ceil / count / 4)
-        where = range(queues) if number % every == 0 else [number % queues]
-        tree.load(leaf, where, length=length)
+def flat(count: int, queues: int, ceil: float) -> Tree:
+    """Classes of the same rate, which always send on all queues; ceil: bit/s of all."""
+    tree = Tree(ceil)
+    for _ in range(count):
+        tree.load(tree.add(0, ceil / count / 4), range(queues))
     return tree
 
 
@@ -49,87 +50,6 @@ def isp(busy: int = 2, queues: int = 8, light: bool = False) -> Tree:
     return tree
 
 
-def overcommitted() -> Tree:
-    """Rates of 24 Gbit below 10."""
-    tree = Tree(10 * GBIT)
-    for number, rate in enumerate((12, 6, 4, 2)):
-        tree.load(tree.add(0, rate * GBIT), range(8) if number % 2 else [number])
-    return tree
-
-
-def crowded_site() -> Tree:
-    """A site of 2.5 Gbit with 50 customers of 200 Mbit, beside one that takes the rest."""
-    tree = Tree(10 * GBIT)
-    site = tree.add(0, 2.5 * GBIT, 2.5 * GBIT)
-    for number in range(50):
-        tree.load(tree.add(site, 200 * MBIT, 1 * GBIT, 4000), range(8) if number % 2 else [0])
-    tree.load(tree.add(0, 5 * GBIT), range(8))
-    return tree
-
-
-def ceils() -> Tree:
-    """Eight classes, four of them with a ceil of 1 Gbit."""
-    tree = Tree(10 * GBIT)
-    for number in range(8):
-        tree.load(tree.add(0, 100 * MBIT, (1 + 9 * (number % 2)) * GBIT), range(8))
-    return tree
-
-
-def priorities(alone: bool) -> Tree:
-    """A class of priority 0 on one queue that always sends, or two that send 5 of 10 Gbit."""
-    tree = Tree(10 * GBIT, bound=2)
-    if alone:
-        tree.load(tree.add(0, 100 * MBIT, prio=0), [0])
-        for number in range(30):
-            tree.load(tree.add(0, 100 * MBIT, prio=1), range(8) if number % 2 else [number % 8])
-        return tree
-    tree.load(tree.add(0, 100 * MBIT, prio=0), [0], bps=3 * GBIT)
-    tree.load(tree.add(0, 100 * MBIT, prio=0), range(8), bps=GBIT / 4)
-    tree.load(tree.add(0, 100 * MBIT, prio=1), range(8))
-    tree.load(tree.add(0, 100 * MBIT, prio=2), range(8))
-    return tree
-
-
-def few_packets() -> Tree:
-    """A site of 2.5 Gbit with two classes that always send and one that sends half its rate."""
-    tree = Tree(10 * GBIT)
-    tree.load(tree.add(0, 7.5 * GBIT, quantum=10000), range(4))
-    site = tree.add(0, 2.5 * GBIT, quantum=10000)
-    for rate, quantum in ((GBIT, 1514), (0.1 * GBIT, 60000)):
-        tree.load(tree.add(site, rate, quantum=quantum), range(4))
-    tree.load(tree.add(site, GBIT, quantum=1514), [0], bps=GBIT / 2)
-    return tree
-
-
-def long_rounds() -> Tree:
-    """25 classes on 8 queues, 100 Mbit: a round takes 24 ms."""
-    tree = Tree(100 * MBIT, end=10 * SECOND)
-    for number in range(25):
-        rate, quantum = ((1.2 * MBIT, 15140), (6 * MBIT, 1514))[number % 2]
-        tree.load(tree.add(0, rate, quantum=quantum), range(8))
-    return tree
-
-
-def one_queue() -> Tree:
-    """Priority 0 on one queue can have 59 of 100 Gbit."""
-    tree = Tree(100 * GBIT, end=SECOND // 10, bound=2, over=None)
-    tree.load(tree.add(0, GBIT, prio=0), [0])
-    tree.load(tree.add(0, GBIT, prio=1), range(8))
-    for queue in (1, 2):
-        tree.load(tree.add(0, 20 * GBIT, prio=1), [queue])
-    return tree
-
-
-def low_ceil() -> Tree:
-    """A site of 200 Mbit with four customers of 25, one of which has a ceil of 40."""
-    tree = Tree(10 * GBIT, end=2 * SECOND)
-    tree.load(tree.add(0, 9.8 * GBIT), range(4))
-    site = tree.add(0, 200 * MBIT, 200 * MBIT)
-    for queue in range(4):
-        tree.load(tree.add(site, 25 * MBIT, (200 if queue else 40) * MBIT), [queue])
-    return tree
-
-
 def deep() -> Tree:
     """Five levels, 216 leaves, 16 queues."""
     tree = Tree(10 * GBIT)
@@ -144,140 +64,6 @@ def deep() -> Tree:
     for number, leaf in enumerate(level):
         if number % 3:
             tree.load(leaf, range(16) if number % 2 else [number % 16])
-    return tree
-
-
-def on_off(period: int) -> Tree:
-    """Four classes that always send beside four that are on for a time and off for as long."""
-    tree = Tree(10 * GBIT, bound=None)
-    for _ in range(4):
-        tree.load(tree.add(0, 100 * MBIT), range(8))
-    for _ in range(4):
-        tree.load(tree.add(0, 100 * MBIT), range(8), on=period, off=period)
-    return tree
-
-
-def starts(queues: Sequence[int], rate: float = 10 * GBIT) -> Tree:
-    """A class that starts beside eight that always send: its first 5 ms."""
-    tree = Tree(rate, start=100 * MS, end=105 * MS, bound=10)
-    for _ in range(8):
-        tree.load(tree.add(0, rate / 40), range(8))
-    tree.load(tree.add(0, rate / 40), queues, begin=tree.start)
-    return tree
-
-
-def relieved() -> Tree:
-    """A site without a rate, for whose classes there was too little: soon after there is enough,
-    one of priority 0 has its part."""
-    tree = Tree(GBIT, start=550 * MS, end=650 * MS)
-    tree.load(tree.add(0, 998 * MBIT), [0], stop=500 * MS)
-    site = tree.add(0, 8000)
-    tree.load(tree.add(site, 500 * MBIT, prio=1), [1])
-    tree.load(tree.add(site, 400 * MBIT, prio=1), [2], begin=500 * MS)
-    tree.load(tree.add(site, 8000, prio=0), [3], bps=50 * MBIT, begin=500 * MS)
-    return tree
-
-
-def goes_on() -> Tree:
-    """A site of 100 Mbit on an idle link, of whose two classes the one that goes first stops."""
-    tree = Tree(10 * GBIT, start=520 * MS, end=720 * MS, locks=LOCKS[100 * MBIT])
-    site = tree.add(0, 100 * MBIT, 100 * MBIT)
-    tree.load(tree.add(site, MBIT, 100 * MBIT, prio=7), [0])
-    tree.load(tree.add(site, MBIT, 100 * MBIT), [1], stop=500 * MS)
-    return tree
-
-
-def slow_site() -> Tree:
-    """A site of 20 Mbit on a link of 1 Gbit, one of whose classes sends 64 KB at a time."""
-    tree = Tree(GBIT, end=10 * SECOND, bound=2, over=None)
-    tree.load(tree.add(0, 980 * MBIT), [0])
-    site = tree.add(0, 20 * MBIT)
-    tree.load(tree.add(site, 10 * MBIT, prio=2), [1])
-    tree.load(tree.add(site, 9 * MBIT, prio=2), [2], length=GSO)
-    tree.load(tree.add(site, 0.5 * MBIT, prio=1), [3])
-    return tree
-
-
-def in_turn() -> Tree:
-    """20 classes that send 64 KB at a time, below their rates, and one of a priority before."""
-    tree = Tree(100 * MBIT, end=10 * SECOND, over=None)
-    for number in range(20):
-        tree.load(tree.add(0, 4 * MBIT, prio=1), [number % 8], bps=3.6 * MBIT, length=GSO)
-    tree.load(tree.add(0, 10 * MBIT), range(2))
-    return tree
-
-
-def slow() -> Tree:
-    """20 Mbit."""
-    tree = Tree(20 * MBIT, end=5 * SECOND)
-    for number in range(4):
-        tree.load(tree.add(0, 2 * MBIT, 20 * MBIT if number else 5 * MBIT),
-                  range(8) if number < 2 else [number])
-    return tree
-
-
-def fast() -> Tree:
-    """100 Gbit, 64 queues."""
-    tree = Tree(100 * GBIT, end=SECOND // 5, over=None)
-    for number in range(16):
-        tree.load(tree.add(0, 3 * GBIT, (5 if number % 4 == 0 else 100) * GBIT), range(64))
-    return tree
-
-
-def sparse(rate: float, busy: int, share: float = 0.25) -> Tree:
-    """Two classes that send 1/10 of their rate, beside some that always send.
-
-    share: of the rate of the root that the rates of the others add up to.
-    """
-    tree = Tree(rate)
-    for _ in range(busy):
-        tree.load(tree.add(0, rate * share / busy), range(8))
-    for queue in range(2):
-        leaf = tree.add(0, rate / 100)
-        tree.sparse.append(len(tree.flows))
-        tree.load(leaf, [queue], bps=rate / 1000)
-    return tree
-
-
-def light(part: float, length: int) -> Tree:
-    """Eight classes on as many queues that send a part of 10 Gbit, in packets of a length."""
-    tree = Tree(10 * GBIT, end=SECOND // 4, bound=None)
-    for _ in range(8):
-        leaf = tree.add(0, GBIT)
-        tree.sparse += range(len(tree.flows), len(tree.flows) + 8)
-        tree.load(leaf, range(8), bps=part * tree.ceil / 64, length=length)
-    return tree
-
-
-def members(count: int, rate: float, part: float = 0, **more) -> Tree:
-    """A class on so many queues that always send, or a part of the rate."""
-    tree = Tree(rate, end=SECOND if rate < GBIT else SECOND // 4, bound=None if part else 1, **more)
-    tree.load(tree.add(0, rate / 2), range(count), bps=part * rate / count)
-    return tree
-
-
-def lengths(*some: int) -> Tree:
-    """Two classes on eight queues, each of which has packets of one of some lengths."""
-    tree = Tree(10 * GBIT, end=SECOND // 2, over=None, even=True)
-    for rate in (5 * GBIT, 2 * GBIT):
-        leaf = tree.add(0, rate)
-        for queue in range(8):
-            tree.load(leaf, [queue], length=some[queue % len(some)])
-    return tree
-
-
-def sparse_site() -> Tree:
-    """Four sites, each with 28 customers that always send and two that hardly do."""
-    tree = Tree(10 * GBIT)
-    for _ in range(4):
-        site = tree.add(0, 2.5 * GBIT, 3 * GBIT)
-        for number in range(30):
-            leaf = tree.add(site, 10 * MBIT, 500 * MBIT)
-            if number < 2:
-                tree.sparse.append(len(tree.flows))
-                tree.load(leaf, [number], bps=5 * MBIT)
-            else:
-                tree.load(leaf, range(8) if number % 2 == 0 else [number % 8])
     return tree
 
 
@@ -299,75 +85,101 @@ def at_random(seed: int, ceil: float = 10 * GBIT) -> Tree:
     return tree
 
 
-def changing() -> Tree:
-    """The rate of all goes from 10 to 1 Gbit and back every 10 ms."""
-    tree = flat(8, bound=None, over=None)
-    tree.changes = [(at * 10 * MS, 0, int(rate), int(rate)) for at, rate in
-                    zip(range(1, 50), (GBIT, 10 * GBIT) * 25)]
-    return tree
+# ------------------------------------------------------------- the table
+
+def value_of(text: str) -> float | None:
+    """A figure of the table: bit/s, ns or without a unit, None for "none"."""
+    if text == "none":
+        return None
+    number, unit = re.fullmatch(r"([\d.]+)(\w*)", text).groups()
+    value = float(number) * UNITS[unit]
+    return round(value) if unit in ("us", "ms", "s") or number.isdigit() else value
 
 
-TREES: dict[str, Callable[[], Tree]] = {
-    "2 classes on 8 queues": lambda: flat(2),
-    "8 classes, every other on one queue": lambda: flat(8, every=2),
-    "32 classes on 8 queues": lambda: flat(32),
-    "128 classes, every other on one queue": lambda: flat(128, every=2),
-    # 64 KB take longer than slots are granted ahead: one at a time
-    "8 classes, 64 KB GSO": lambda: flat(8, length=GSO, over=None, locks=1.1),
-    "rates of 24 Gbit below 10": overcommitted,
-    "4 of 8 classes have a ceil of 1 Gbit": ceils,
-    "a site of 2.5 Gbit, 50 customers of 200 Mbit": crowded_site,
-    "4 sites, 50 customers each, half of them send": isp,
-    "4 sites, all send, 32 queues": lambda: isp(busy=1, queues=32),
-    "4 sites, three of four customers send 20 Mbit": lambda: isp(busy=1, light=True),
-    "priority 0 sends 5 of 10 Gbit": lambda: priorities(alone=False),
-    "priority 0 on one queue, 30 classes after it": lambda: priorities(alone=True),
-    "a class of few packets in a site": few_packets,
-    "25 classes on 8 queues, 100 Mbit": long_rounds,
-    "priority 0 on one queue, 100 Gbit": one_queue,
-    "a ceil of 40 Mbit in a site of 200": low_ceil,
-    "a site without a rate, after others stop": relieved,
-    "a site of 100 Mbit, one of two goes on": goes_on,
-    "a site of 20 Mbit, 64 KB GSO, 1 Gbit": slow_site,
-    "20 classes take turns, 64 KB GSO, 100 Mbit": in_turn,
-    "five levels, 216 leaves, 16 queues": deep,
-    "20 Mbit": slow,
-    "100 Gbit, 64 queues": fast,
-    **{f"at random, {seed}": lambda seed=seed: at_random(seed) for seed in range(1, 9)},
-    **{f"at random, {seed}, 100 Mbit": lambda seed=seed: at_random(seed, 100 * MBIT)
-       for seed in range(1, 4)},
-    "on and off every ms": lambda: on_off(MS),
-    "on and off every 20 ms": lambda: on_off(20 * MS),
-    "a class starts on one queue: first 5 ms": lambda: starts([0]),
-    "a class starts on all queues: first 5 ms": lambda: starts(range(8)),
-    "the same on one queue, 1 Gbit": lambda: starts([0], GBIT),
-    "sparse beside 8, 1 Gbit": lambda: sparse(GBIT, 8),
-    "sparse beside 32, 1 Gbit": lambda: sparse(GBIT, 32),
-    "sparse beside rates of 32 Gbit below 10": lambda: sparse(10 * GBIT, 8, share=3.2),
-    "sparse on busy sites": sparse_site,
-    "20 % of 10 Gbit in packets of 64 bytes": lambda: light(0.2, 64),
-    "60 % of 10 Gbit in packets of 1514 bytes": lambda: light(0.6, FRAME),
-}
+def queues_of(text: str, number: int) -> Sequence[int]:
+    """The queues that a class sends on, which is the number-th of its line."""
+    one = text.split("/")
+    one = one[number % len(one)]
+    if one.startswith("one"):
+        return [(number + int(one[3:] or 0)) % QUEUES]
+    first, _, last = one.partition("-")
+    return range(QUEUES) if one == "all" else range(int(first), int(last or first) + 1)
 
-# Not in the kernel: the lab changes no rates there, and its timers are not late
-SIMULATED: dict[str, Callable[[], Tree]] = {
-    "8 classes, timers late by 50 us": lambda: flat(8, late=50 * US, over=None),
-    "the rate changes 100 times a second": changing,
-    **{f"{count} of a class, {rate / GBIT:g} Gbit{f', {part:.0%} of it' if part else ''}":
-       lambda count=count, rate=rate, part=part: members(count, rate, part)
-       for rate in (100 * MBIT, GBIT, 10 * GBIT) for count in (1, 8, 40) for part in (0, 0.6)},
-    "packets of 1450 and 1514 bytes": lambda: lengths(1450, FRAME),
-    "packets of 1513 and 1514 bytes": lambda: lengths(1513, FRAME),
-    "packets of 64 KB and 1514 bytes": lambda: lengths(GSO, FRAME),
-    **{f"{count} of a class, ticks of {tick} ms": lambda count=count, tick=tick: members(
-        count, 10 * GBIT, tick=tick * MS, used=99, over=None)
-        for tick in (4, 10) for count in (1, 8, 40)},
-    **{f"{count} of a class, stops of 5 ms": lambda count=count: members(
-        count, 10 * GBIT, stop=5 * MS, every=100 * MS, used=99, over=None) for count in (1, 8, 40)},
-    **{f"{count} of a class, one CPU, 40 us to run a queue": lambda count=count: members(
-        count, 2 * GBIT, wake=40 * US, burst=65536, over=None) for count in (2, 8, 40)},
-}
-TREES.update(SIMULATED)
+
+def add(tree: Tree, parent: int, number: int, words: Sequence[str]) -> int:
+    """Add a class and what it sends; its number. number: in its line."""
+    said = dict(zip(words[1::2], words[2::2]))
+    leaf = tree.add(parent, value_of(words[0]), **{
+        key: value_of(said[key]) for key in ("ceil", "quantum", "prio") if key in said})
+    if "on" in said:
+        queues = queues_of(said["on"], number)
+        lengths = [int(length) for length in said.get("of", f"{FRAME}").split("/")]
+        if words[-1] == "sparse":
+            tree.sparse += range(len(tree.flows), len(tree.flows) + len(queues))
+        times = {key: value_of(said[word]) for key, word in
+                 (("begin", "from"), ("stop", "until"), ("on", "for"), ("off", "for"))
+                 if word in said}
+        for queue in queues:
+            tree.load(leaf, [queue], value_of(said.get("sends", "0")),
+                      length=lengths[queue % len(lengths)], **times)
+    return leaf
+
+
+def grow(tree: Tree, parent: int, lines: Sequence[str]) -> None:
+    """Add what indented lines say below a class."""
+    deep = [len(line) - len(line.lstrip()) for line in lines]
+    tops = [at for at, here in enumerate(deep) if here == deep[0]]
+    for start, end in itertools.pairwise([*tops, len(lines)]):
+        words, inner = lines[start].split(), lines[start + 1:end]
+        if words[1:] == ["times"]:
+            for _ in range(int(words[0])):
+                grow(tree, parent, inner)
+            continue
+        count, words = (int(words[0]), words[2:]) if words[1:2] == ["x"] else (1, words)
+        for number in range(count):
+            leaf = add(tree, parent, number, words)
+            if inner:
+                grow(tree, leaf, inner)
+
+
+@dataclass
+class Entry:
+    """A tree of the table: what is behind its name, flags, and the lines below it."""
+
+    words: dict[str, str]
+    what: str
+    flags: set[str]
+    lines: list[str]
+
+    def __call__(self) -> Tree:
+        """The tree."""
+        more = {key: value_of(value) for key, value in self.words.items()}
+        if not self.lines:
+            return {"isp": isp, "deep": deep, "at_random": at_random}[self.what](**more)
+        other = more.pop("changes", None)  # the rate of all is this one, or its ceil, by turns
+        tree = Tree(value_of(self.what), even="even" in self.flags, **more)
+        grow(tree, 0, self.lines)
+        if other:
+            tree.changes = [(at, 0, int(rate), int(rate)) for at, rate in zip(
+                range(10 * MS, tree.end, 10 * MS), itertools.cycle((other, tree.ceil)))]
+        return tree
+
+
+def read_trees() -> dict[str, Entry]:
+    """{name: tree} of trees.txt."""
+    found, name = {}, ""
+    for line in Path(__file__).with_name("trees.txt").read_text().splitlines():
+        if line.startswith(" "):
+            found[name].lines.append(line)
+        elif line and not line.startswith("#"):
+            name, _, rest = line.partition(" = ")
+            what, *words = rest.split()
+            found[name] = Entry(dict(word.split("=") for word in words if "=" in word), what,
+                                {word for word in words if "=" not in word}, [])
+    return found
+
+
+TREES = read_trees()
 
 
 # ------------------------------------------------------------- in a kernel
@@ -459,13 +271,12 @@ def run(tree: Tree, contender: str, hop: Hop) -> dict:
 def run_trees(spec: dict) -> Iterator[dict]:
     """Run the trees of a spec below its contenders. Runs in the guest.
 
-    only: {contender: the trees that it runs, if not all}.
+    Those of others run what is shown of them only.
     """
     for name in spec["trees"]:
         tree = TREES[name]()
         hop = Hop(max(2, 1 + max(flow.queue for flow in tree.flows)))
-        for contender in spec["contenders"]:
-            if contender not in spec["only"] or name in spec["only"][contender]:
-                yield {"tree": name, "contender": contender,
-                       **run(tree, contender, hop)}
+        for contender, flag in zip(CONTENDERS, (None, "root", "each")):
+            if contender in spec["contenders"] and (not flag or flag in TREES[name].flags):
+                yield {"tree": name, "contender": contender, **run(tree, contender, hop)}
         hop.remove()

@@ -232,7 +232,7 @@ def kind(case: Case, kernel: Kernel) -> str:
 
 def flat(case: Case) -> trees.Tree:
     """The classes of a case."""
-    return trees.flat(case.classes, case.queues, ceil=case.rate)
+    return trees.flat(case.classes, case.queues, case.rate)
 
 
 def qdiscs(case: Case, kernel: Kernel) -> list[str]:

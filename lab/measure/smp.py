@@ -144,7 +144,7 @@ def hold(case: str, contender: str) -> dict:
 
 def classes(rate: float) -> trees.Tree:
     """What an htb has in the second table: two classes, each of them on both queues."""
-    return trees.flat(2, 2, ceil=rate)
+    return trees.flat(2, 2, rate)
 
 
 def speed(case: str, contender: str) -> dict:

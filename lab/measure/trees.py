@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from guest.boot import boot_script
 from load.shares import GBIT, Tree, ideal
-from load.trees import CONTENDERS, SIMULATED, TREES
+from load.trees import CONTENDERS, TREES
 from tree import kernel
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
 from tree.results import command_line, put_tables, verdict
@@ -28,17 +28,6 @@ HERE = ROOT / "lab/measure/trees"
 OUT = BUILD / "trees"
 REPORT = "trees.md"
 OURS = CONTENDERS[0]
-# What is shown of others; the second does each time what it does with this one
-ONLY = {"htb": ("2 classes on 8 queues", "8 classes, every other on one queue", "20 Mbit",
-                "128 classes, every other on one queue", "8 classes, 64 KB GSO",
-                "rates of 24 Gbit below 10", "a site of 2.5 Gbit, 50 customers of 200 Mbit",
-                "4 of 8 classes have a ceil of 1 Gbit", "at random, 4",
-                "priority 0 on one queue, 30 classes after it", "sparse beside 8, 1 Gbit"),
-        "mq + htb": ("2 classes on 8 queues",)}
-BRIEF = {"2 classes on 8 queues", "8 classes, every other on one queue", "8 classes, 64 KB GSO",
-         "4 of 8 classes have a ceil of 1 Gbit", "4 sites, 50 customers each, half of them send",
-         "priority 0 sends 5 of 10 Gbit", "a site of 100 Mbit, one of two goes on", "20 Mbit",
-         "at random, 4", "sparse beside 8, 1 Gbit", "20 % of 10 Gbit in packets of 64 bytes"}
 SPARSE = {10 * GBIT: 60, GBIT: 150, 0: 1000}  # us, that a packet of a class below its rate may
 # wait at most, from which rate on
 EVEN = 1  # %, that members of a class may differ
@@ -138,7 +127,7 @@ def simulate(name: str) -> Row:
 def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]:
     """Trees in the patched kernel."""
     rows, _ = boot_script("um", f"trees-{job}", "load.trees:run_trees",
-                          {"trees": names, "contenders": contenders, "only": ONLY},
+                          {"trees": names, "contenders": contenders},
                           hop=kernel.module("patched"), virtual=True, timeout=1500)
     return [in_kernel(row) for row in rows]
 
@@ -195,13 +184,13 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     build()
     names = [name for name in TREES if (not args.name or any(w in name for w in args.name))
-             and (not args.brief or name in BRIEF)]
+             and (not args.brief or "brief" in TREES[name].flags)]
     say(f"{len(names)} trees, simulated (about 40 s)")
     with ThreadPoolExecutor(JOBS) as pool:
         rows = list(pool.map(simulate, names))
     print("\n".join(["", *table(rows), ""]))
     contenders = CONTENDERS if args.compare else (OURS,)
-    names = [name for name in names if name not in SIMULATED]
+    names = [name for name in names if "simulated" not in TREES[name].flags]
     say(f"{len(names)} trees in the kernel (about {len(names) * 5 * len(contenders)} s)")
     with ThreadPoolExecutor(JOBS) as pool:
         jobs = [pool.submit(boot, names[at::JOBS], contenders, at) for at in range(JOBS)]
