@@ -3,33 +3,31 @@
 
 Each case is a load of iperf3 and ping through the TCP bed (lab/load/tcp.py), in virtual
 time, below root cake and the unpatched cake_mq of Linux 7.3.4, and below the series. Those of
-lab/measure/reports.py are about htb, tbf and cake below mq. Both have a table in the guide,
-module/README.md; a case of these that is known not to be right does not fail.
+lab/measure/reports.py are about htb, tbf and cake below mq. reported.toml lists all; both kinds
+have a table in the guide, module/README.md.
 
 What is not in them: CPU time, and what a driver does. Of the machines of these users only
 queues, rates, delays and options are known, and are the same here.
 """
 
 import json
+import operator
 import re
 import subprocess
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
-from tree.common import ROOT, say
+from tree.common import say
 from tree.results import command_line, keep_result
 from tree.results import verdict as judge
 
-from measure import reports
-
-RESULTS = ROOT / "results" / "reported.json"
-SHARED = RESULTS.with_name("reports.json")  # of lab/measure/reports.py
 CONTENDERS = {  # column: (kernel, qdisc)
     "cake": ("bench-base", "cake"),
     "cake_mq": ("bench-base", "cake_mq"),
@@ -37,93 +35,18 @@ CONTENDERS = {  # column: (kernel, qdisc)
 }
 PORT = 16384  # of the first flow of the client: its low bits say which queue
 SETTLE = 1  # s that iperf3 leaves out
-
-
-def flows(queue: int, count: int = 1, tos: int = 0, down: bool = False, spread: bool = False,
-          bps: float = 0) -> dict:
-    """So many TCP flows of iperf3 on a TX queue, or spread over all queues from there on.
-
-    down: towards the client, so that only ACKs go through the shaper. bps: what each flow
-    is limited to by iperf3, 0: nothing.
-    """
-    return {"queue": queue, "count": count, "tos": tos, "down": down, "spread": spread,
-            "bps": bps}
-
-
-@dataclass
-class Case:
-    """One report: what it says, where, and the load that comes close to it.
-
-    said: its figures. rate: bit/s of the shaper. groups: {name: flows()}. ping: (queue, TOS
-    byte), or nothing. show: what the table says: the rate of a group, Mbit/s; "ping", the
-    longest, ms; "active queues", as tc says. down: bit/s of the line to the client, 0: no limit.
-    back: a qdisc for the way to the client; the delay is then on the other way.
-    """
-
-    title: str
-    source: str
-    said: str
-    rate: float
-    groups: dict
-    show: Sequence[str]
-    queues: int = 4
-    options: str = ""
-    rtt_us: int = 20_000
-    ping: Sequence[int] = ()
-    segments: bool = False
-    seconds: int = 3
-    down: float = 0
-    back: str = ""
-
-
-SEGALMEN = "https://github.com/Segalmen/cake-mq-patches/blob/"
-DOCS = SEGALMEN + "977388f114daf427145f4f6845df7b82b1b34fec/docs/"
-RTT = Case(
-    "12 flows, `rtt 10ms`, 8 queues, 8500 Mbit up",
-    SEGALMEN + "d93a598edcb4ee06d217722a0dc745ea2a078369/results/2026-10-r86s-rtt/README.md",
-    "`cake_mq` 0.85 to 0.93 of `cake`", 8500e6, {"all": flows(0, 12, spread=True)}, ("all",),
-    queues=8, options="diffserv4 dual-srchost no-split-gso rtt 10ms memlimit 128mb",
-    rtt_us=5_500)
-FORUM = "https://forum.openwrt.org/t/246349?page=12"
-CASES = {
-    "100/100": Case(
-        "100/100 Mbit on a port of a switch, sqm `use_mq`, `besteffort`, 92.16 Mbit", FORUM,
-        "50 up and 60 down, 56 and 39 ms more delay", 92.16e6,
-        {"upload": flows(0, 4, spread=True), "download": flows(0, 4, down=True, spread=True)},
-        ("upload", "download", "ping"), options="besteffort ethernet overhead 42",
-        back="cake bandwidth 92160kbit besteffort ethernet overhead 42", ping=(1, 0), seconds=8),
-    "acks": Case(
-        "upload of 6 Mbit beside a download",
-        "https://github.com/huydoan94/cake-adapt/blob/f30b4e71ac519bdb25fb1f16e7896c384bd03192/"
-        "profiling/2026-10-10-cake-mq/README.md",
-        "`cake` 7.3 of 7.6, `cake_mq` 3.3 of 6 Mbit", 6e6,
-        {"upload": flows(0), "download": flows(1, down=True, bps=36e6)}, ("upload", "download"),
-        options="besteffort", seconds=20, down=40e6),
-    "priority": Case(
-        "one CS5 flow beside 16 best effort, `diffserv4`, 2350 Mbit",
-        DOCS + "720-cake-mq-per-tin-active-share-README.md",
-        "`cake` 550 / 1669, `cake_mq` 135 / 2072 Mbit", 2350e6,
-        {"CS5": flows(0, tos=0xa0), "best effort": flows(0, 16, spread=True)},
-        ("CS5", "best effort"), options="diffserv4", rtt_us=5_000),
-    "ping": Case(
-        "ping beside 800 Mbit of CS4 in its queue, `diffserv4`, 2350 Mbit",
-        DOCS + "729-cake-mq-tin-cap-README.md",
-        "`cake_mq` 2.2 to 2.9 ms, 134 to 217 with a patch for the row above", 2350e6,
-        {"CS4": flows(0, tos=0x80, bps=800e6), "best effort": flows(0, 16, spread=True)},
-        ("ping", "CS4"), options="diffserv4", rtt_us=1_000, ping=(0, 0x60)),
-    "rtt": RTT,
-    "gso": replace(RTT, title="the same in GSO packets of up to 64 KB", segments=True),
-    "veth": Case(
-        "ping beside 32 uploads over veth, 8 queues, `besteffort`, 2000 Mbit",
-        "https://github.com/openwrt/openwrt/pull/25182",
-        "470 ms, 4 since commit a3729e0df005", 2000e6, {"all": flows(0, 32, spread=True)},
-        ("ping", "all"), queues=8, options="besteffort", rtt_us=5_000, ping=(0, 0)),
-    "one queue": Case(
-        "all traffic in one of 4 queues, 900 Mbit",
-        "https://github.com/tohojo/sqm-scripts/pull/184",
-        "only one queue has traffic counters", 900e6, {"all": flows(0, 4)},
-        ("all", "ping", "active queues"), ping=(0, 0), rtt_us=5_000),
+REPORTS = tomllib.loads(Path(__file__).with_name("reported.toml").read_text())
+OURS = {name: one for name, one in REPORTS.items() if "groups" in one}  # of cake_mq
+OTHERS = {name: one for name, one in REPORTS.items() if "load" in one}
+COLUMNS = {  # file of results/: its columns and the heads of these, and of the last one
+    "reported": {"cake": "root `cake`", "cake_mq": "`cake_mq` of 7.3.4", "series": "series",
+                 "": "fixed"},
+    "reports": {"root": "one at the root", "each": "one per queue", "shared": "`shared`",
+                "": "right"},
 }
+CASE = {"queues": 4, "options": "", "rtt_us": 20_000, "ping": (), "segments": False, "seconds": 3,
+        "down": 0, "back": ""}  # what a report of cake_mq is, unless it says
+FLOWS = {"queue": 0, "count": 1, "tos": 0, "down": False, "spread": False, "bps": 0}
 
 
 # ------------------------------------------------------------- guest side
@@ -217,51 +140,77 @@ def run_reports(spec: dict) -> Iterator[dict]:
 
 # -------------------------------------------------------------- host side
 
-def told(row: dict, what: str) -> str:
-    """A figure of a row as the table says it."""
-    if what == "ping":
-        return f"{row[what]:.3f} ms"
-    if what == "active queues":
-        return str(row[what] or "-")
-    mbit = row[what] / 1e6
-    return f"{mbit:.1f}" if mbit < 100 else f"{mbit:.0f}"
+def told(name: str, row: dict) -> str:
+    """The figures of a row as the table says them."""
+    def rate(value):
+        return f"{value / 1e6:.1f}" if value < 100e6 else f"{value / 1e6:.0f}"
+
+    if name in OTHERS:
+        return " / ".join(form.format(row[what] / unit)
+                          for what, (form, unit) in OTHERS[name]["show"].items())
+    forms = {"ping": "{:.3f} ms".format, "active queues": lambda count: str(count or "-")}
+    return " / ".join(forms.get(what, rate)(row[what]) for what in OURS[name]["show"])
 
 
-def faulty(row: dict, root: dict, case: Case) -> bool:
+def faulty(row: dict, root: dict, case: dict) -> bool:
     """Whether a row is worse than that of root cake: 5 % off a rate, or a ping of 1 ms more."""
-    return any(row[what] < 0.95 * root[what] for what in case.show if what in case.groups) or (
-        "ping" in case.show and row["ping"] > root["ping"] + 1)
+    slow = [what for what in case["groups"] if row[what] < 0.95 * root[what]]
+    return bool({*slow} & {*case["show"]}) or (
+        "ping" in case["show"] and row["ping"] > root["ping"] + 1)
 
 
-def verdict(rows: dict, case: Case) -> str:
-    """What the series did about a case; rows: {column: row}."""
-    stock, here = (faulty(rows[column], rows["cake"], case) for column in ("cake_mq", "series"))
+def holds(rows: dict, name: str, sign: str, other: float | str, factor: float = 1) -> bool:
+    """A rule of reported.toml; rows: {kind: figures}."""
+    value, other = rows["shared"][name], rows["root"][name] if other == "root" else other
+    if sign == "~":
+        return abs(value - other) <= factor * abs(other)
+    signs = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge,
+             "=": operator.eq}
+    return signs[sign](value, factor * other)
+
+
+def verdict(name: str, rows: dict) -> str:
+    """The last cell of a row, from {column: figures}; a "no" that is not explained has failed."""
+    if name in OTHERS:
+        return ("yes" if all(holds(rows, *rule) for rule in OTHERS[name]["right"]) else
+                f"no: {OTHERS[name].get('known', '')}")
+    stock, here = (faulty(rows[column], rows["cake"], OURS[name])
+                   for column in ("cake_mq", "series"))
     return "no" if here else "yes" if stock else "nothing to fix"
 
 
-def table(results: dict) -> list[str]:
-    """The first table of the guide, rates in Mbit/s; results: {column: {case: row}}."""
-    lines = ["| case | reported | root `cake` | `cake_mq` of 7.3.4 | series | fixed |",
+def whole(file: str, results: dict) -> dict[str, dict]:
+    """{case: {column: row}} of those that all columns have; results: {column: {case: row}}."""
+    columns = [column for column in COLUMNS[file] if column]
+    return {name: {column: results[column][name] for column in columns} for name in REPORTS
+            if all(name in results.get(column, ()) for column in columns)}
+
+
+def table(file: str, results: dict) -> list[str]:
+    """A table of the guide, rates in Mbit/s; results: as for whole()."""
+    lines = [f"| case | reported | {' | '.join(COLUMNS[file].values())} |",
              "|---|---|---|---|---|---|"]
-    for name, case in CASES.items():
-        rows = {column: results[column].get(name) for column in CONTENDERS}
-        if not all(rows.values()):
-            continue
-        cells = [" / ".join(told(row, what) for what in case.show) for row in rows.values()]
-        lines.append(f"| [{case.title}]({case.source}): {', '.join(case.show)} | {case.said} | "
-                     f"{' | '.join(cells)} | {verdict(rows, case)} |")
+    for name, rows in whole(file, results).items():
+        one = REPORTS[name]
+        what = f": {', '.join(one['show'])}" if name in OURS else ""
+        lines.append(f"| [{one['title']}]({one['source']}){what} | {one['said']} | "
+                     + " | ".join(told(name, row) for row in rows.values())
+                     + f" | {verdict(name, rows)} |")
     return lines
 
 
 def boots(names: Sequence[str]) -> list[tuple]:
     """What to boot for cases: (file, column, kernel, function, what it takes)."""
-    cases = {name: asdict(CASES[name]) for name in names if name in CASES}
-    others = [name for name in names if name in reports.REPORTS]
-    some = [(RESULTS, column, which, "measure.reported:run_reports",
+    cases = {name: {**CASE, **one, "groups": {group: {**FLOWS, **flows} for group, flows
+                                              in one["groups"].items()}}
+             for name, one in OURS.items() if name in names}
+    others = {name: one["load"] for name, one in OTHERS.items() if name in names}
+    some = [("reported", column, which, "measure.reported:run_reports",
              {"qdisc": qdisc, "cases": cases})
             for column, (which, qdisc) in CONTENDERS.items() if cases]
-    return some + [(SHARED, kind, "patched", "measure.reports:run_shared",
-                    {"kind": kind, "cases": others}) for kind in reports.KINDS if others]
+    kinds = [kind for kind in COLUMNS["reports"] if kind and others]
+    return some + [("reports", kind, "patched", "measure.reports:run_shared",
+                    {"kind": kind, "cases": others}) for kind in kinds]
 
 
 def measured(job: tuple) -> dict[str, dict]:
@@ -270,50 +219,52 @@ def measured(job: tuple) -> dict[str, dict]:
     rows, _ = boot_script(
         kernel.KERNELS[which].out, f"reported-{column}", function, spec, virtual=True,
         timeout=3600, mem="2G", allowed=kernel.known_splats(which),
-        hop=kernel.module(which) if file == SHARED else None)
+        hop=kernel.module(which) if file == "reports" else None)
     return {row.pop("case"): row for row in rows}
 
 
-def judged(columns: dict[str, dict]) -> list[str]:
-    """Sentences on cases in which the series are not as root cake."""
-    return [f"{name} is not as below root cake" for name, case in CASES.items() if columns
-            and all(name in rows for rows in columns.values())
-            and verdict({column: rows[name] for column, rows in columns.items()}, case) == "no"]
+def judged(file: str, results: dict) -> tuple[list[str], list[str]]:
+    """(sentences on cases that are not right, and not known to be so; on those that are right
+    although they are known not to be)."""
+    failed, better = [], []
+    for name, rows in whole(file, results).items():
+        said, known = verdict(name, rows), REPORTS[name].get("known")
+        if said.startswith("no") and said != "nothing to fix" and not known:
+            failed.append(f"{name}: " + ", ".join(f"{column} {told(name, row)}"
+                                                  for column, row in rows.items()))
+        if said == "yes" and known:
+            better.append(f"{name} is right now; reported.toml says that it is not")
+    return failed, better
 
 
 def main(argv: Sequence[str]) -> None:
     """Measure the cases named, or all, and print the tables; what is whole is kept."""
     parser = command_line("reported", __doc__, record=True)
-    known = [*CASES, *reports.REPORTS]
-    parser.add_argument("case", nargs="*", help=f"of {', '.join(known)} (all)")
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(REPORTS)} (all)")
     parser.add_argument("--brief", action="store_true", help="only those of htb, tbf and cake "
                         "below mq, which are quick")
     args = parser.parse_args(argv)
-    names = list(reports.REPORTS) if args.brief else args.case or known
-    if unknown := set(names) - set(known):
+    names = list(OTHERS) if args.brief else args.case or list(REPORTS)
+    if unknown := set(names) - set(REPORTS):
         parser.error(f"there is no case {', '.join(sorted(unknown))}")
     some = boots(names)
     for which in sorted({which for _, _, which, *_ in some}):
         kernel.build(which)
     say(f"{len(names)} reports, three times each (all of them: about 20 min)")
-    fresh = {RESULTS: {}, SHARED: {}}
+    fresh = {"reported": {}, "reports": {}}
     with ThreadPoolExecutor(2) as pool:
-        done = pool.map(measured, some)
-        for (file, column, *_), rows in zip(some, done, strict=True):
+        for (file, column, *_), rows in zip(some, pool.map(measured, some), strict=True):
             fresh[file][column] = rows
-    if set(CASES) <= set(names):
-        keep_result(RESULTS.name, {
-            "what": "what users reported: bit/s of groups of flows, ms that a ping waits at most",
-            "columns": fresh[RESULTS]})
-    if set(reports.REPORTS) <= set(names):
-        keep_result(SHARED.name, {
-            "what": "what people reported: figures as lab/measure/reports.py names them",
-            "columns": fresh[SHARED]})
-    for lines in (fresh[RESULTS] and table(fresh[RESULTS]), reports.table(fresh[SHARED])):
-        if len(lines) > 2:
-            print("\n".join(lines))
-    failed, better = reports.judged(fresh[SHARED])
-    for sentence in better:
-        print("note: " + sentence)
-    failed += judged(fresh[RESULTS])
+    failed = []
+    for (file, results), all_, what in zip(fresh.items(), (OURS, OTHERS), (
+            "what users reported: bit/s of groups of flows, ms that a ping waits at most",
+            "what people reported: figures as lab/measure/reports.py names them")):
+        if set(all_) <= set(names):
+            keep_result(f"{file}.json", {"what": what, "columns": results})
+        if results:
+            print("\n".join(table(file, results)))
+        more, better = judged(file, results)
+        failed += more
+        for sentence in better:
+            print("note: " + sentence)
     judge(len(names) - len(failed), failed)

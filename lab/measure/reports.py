@@ -3,8 +3,8 @@
 
 For make reported. Each case loads the device hop0 below one qdisc at the root, below
 mq with one per queue, and below mq with qdiscs that share, all on the patched kernel: what does
-not share is there as it was (make compat). A case gives figures by name; REPORTS says what was
-reported, which figures its row shows, and when what is shared does what is right. Rates are in
+not share is there as it was (make compat). A case gives figures by name; reported.toml says what
+was reported, which figures its row shows, and when what is shared does what is right. Rates are in
 bit/s.
 """
 
@@ -12,9 +12,7 @@ import json
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from load.bed import beside_run, uninstall
 from load.hop import NAME, Hop
@@ -23,25 +21,6 @@ from load.traffic import command, tc
 KINDS = ("root", "each", "shared")  # one at the root; one per queue; those that share
 QUEUES = 4
 
-
-@dataclass
-class Report:
-    """A report: what it says, where; the figures of its row: {name: how it is shown}.
-
-    right(rows): whether what is shared is as it should be, from {kind: figures}. known: why
-    it is not, where that is known: such a case does not fail.
-    """
-
-    title: str
-    source: str
-    said: str
-    measure: Callable[[str, Hop], dict]
-    show: dict[str, str]
-    right: Callable[[dict], bool]
-    known: str = ""
-
-
-# ---------------------------------------------------------------- guest side
 
 def handles(kind: str, queues: int) -> list[str]:
     """Those of the qdiscs that shape."""
@@ -235,107 +214,10 @@ def configured_twice(kind: str, hop: Hop) -> dict:
 
 
 def run_shared(spec: dict) -> Iterator[dict]:
-    """Measure cases in one way, yield their rows. spec: cases (names), kind."""
-    for name in spec["cases"]:
+    """Measure cases in one way, yield their rows. spec: cases ({name: function}), kind."""
+    for name, load in spec["cases"].items():
         hop = Hop(2 if name == "two ifb queues" else QUEUES)
         try:
-            yield {"case": name, **REPORTS[name].measure(spec["kind"], hop)}
+            yield {"case": name, **globals()[load](spec["kind"], hop)}
         finally:
             hop.remove()
-
-
-# ----------------------------------------------------------------- host side
-
-def near(rows: dict, name: str, factor: float = 0.05) -> bool:
-    """Whether a figure of what is shared is that of the root, within a factor of it."""
-    root = rows["root"][name]
-    return abs(rows["shared"][name] - root) <= factor * abs(root)
-
-
-REPORTS = {
-    "two ifb queues": Report(
-        "`cake` of 8 Gbit on each of two `ifb` queues, 12 Gbit offered: Gbit/s, dropped",
-        "https://github.com/cilium/cilium/issues/29083", "16 Gbit", two_ifb_queues,
-        {"sent": "{:.2f}", "dropped": "{:.0f} %"},
-        lambda rows: near(rows, "sent", 0.02) and near(rows, "dropped", 0.1)),
-    "quantum warnings": Report(
-        "251 classes, `r2q 10`, 4 queues: warnings of the kernel",
-        "https://github.com/LibreQoE/LibreQoS/pull/525", "5,000 lines of log, with 1,000 classes",
-        quantum_warnings, {"warnings": "{:.0f}"},
-        lambda rows: rows["shared"]["warnings"] <= rows["root"]["warnings"],
-        "each queue warns of its own class, as without `shared`; a larger `r2q` ends it"),
-    "big burst": Report(
-        "`tbf` of 10 Mbit, burst 256 MB, 2 Gbit offered: Mbit/s in the first second",
-        "https://github.com/kubernetes/kubernetes/issues/90838", "2 Gbit/s",
-        big_burst, {"sent": "{:.1f}"},
-        lambda rows: rows["shared"]["sent"] <= 1.02 * rows["root"]["sent"]),
-    "wide rates": Report(
-        "`tbf` of 40.96 Gbit: Gbit/s; `htb` of 35 and 400 Gbit read back",
-        "https://github.com/svinota/pyroute2/issues/715", "rates above 34 Gbit were cut",
-        wide_rates, {"sent": "{:.2f}", "read back": "{:.0f}"},
-        lambda rows: abs(rows["shared"]["sent"] / 40.96e9 - 1) < 0.01
-        and rows["shared"]["read back"] == 1),
-    "one classid": Report(
-        "one classid for the packets of all 4 queues, `ceil 100mbit`: Mbit/s, direct packets",
-        "https://github.com/tuist/tuist/pull/12525", "direct packets are what they alarm on",
-        one_classid, {"sent": "{:.0f}", "direct": "{:.0f}"},
-        lambda rows: near(rows, "sent") and not rows["shared"]["direct"]),
-    "short queue": Report(
-        "`htb` of 100 Mbit with `txqueuelen 1`, 4 queues: Mbit/s",
-        "https://github.com/containernetworking/plugins/pull/1097", "drops from the first packet",
-        short_queue, {"sent": "{:.1f}"}, lambda rows: near(rows, "sent")),
-    "leaf cakes": Report(
-        "50 leaf `cake` a second made and removed, then all anew: a probe waits at most, lost",
-        "https://github.com/LibreQoE/LibreQoS/pull/722", "links lost to BFD with 200 ms x 5",
-        leaf_cakes, {"wait": "{:.1f} ms", "lost": "{:.1f} %"},
-        lambda rows: rows["shared"]["wait"] < 0.2),
-    "malformed": Report(
-        "broken headers, `ack-filter-aggressive overhead -64`: packets sent, longest size",
-        "https://www.cve.org/CVERecord?id=CVE-2026-74704", "a warning, a length below 0",
-        malformed, {"sent": "{:.0f}", "longest": "{:.0f}"},
-        lambda rows: rows["shared"]["sent"] > 0 and rows["shared"]["longest"] < 65536),
-    "configured twice": Report(
-        "`replace` twice with handles: packets kept; one queue: `cake_mq` says why not",
-        "https://github.com/systemd/systemd/issues/39399", "packets lost at each reload",
-        configured_twice, {"kept": "{:.0f} %", "told": "{:.0f}"},
-        lambda rows: rows["shared"]["kept"] >= rows["root"]["kept"] and rows["shared"]["told"]),
-}
-UNITS = {("two ifb queues", "sent"): 1e9, ("wide rates", "sent"): 1e9, ("big burst", "sent"): 1e6,
-         ("leaf cakes", "wait"): 1e-3, ("one classid", "sent"): 1e6, ("short queue", "sent"): 1e6}
-
-
-def told(name: str, row: dict) -> str:
-    """A cell of the table."""
-    return " / ".join(how.format(row[what] / UNITS.get((name, what), 1))
-                      for what, how in REPORTS[name].show.items())
-
-
-def table(results: dict[str, dict[str, Any]]) -> list[str]:
-    """The second table of the guide; results: {kind: {case: figures}}."""
-    lines = ["| case | reported | one at the root | one per queue | `shared` | right |",
-             "|---|---|---|---|---|---|"]
-    for name, one in REPORTS.items():
-        rows = {kind: results.get(kind, {}).get(name) for kind in KINDS}
-        if not all(rows.values()):
-            continue
-        lines.append(f"| [{one.title}]({one.source}) | {one.said} | "
-                     + " | ".join(told(name, rows[kind]) for kind in KINDS)
-                     + f" | {'yes' if one.right(rows) else f'no: {one.known}'} |")
-    return lines
-
-
-def judged(results: dict[str, dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """(sentences on cases that are not right, and not known to be so; on those that are right
-    although they are known not to be)."""
-    failed, better = [], []
-    for name, one in REPORTS.items():
-        rows = {kind: results[kind][name] for kind in KINDS if name in results.get(kind, {})}
-        if len(rows) < len(KINDS):
-            continue
-        right = one.right(rows)
-        if not right and not one.known:
-            failed.append(f"{name}: {told(name, rows['shared'])}, at the root "
-                          f"{told(name, rows['root'])}")
-        if right and one.known:
-            better.append(f"{name} is right now; {__name__} says that it is not")
-    return failed, better

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gates import check, coverage, gauntlet, tdc
 from load import table
-from measure import bench, cost, reported, reports, smp
+from measure import bench, cost, reported, smp
 from tree.common import ROOT, Die
 from tree.results import RESULTS, command_line
 
@@ -98,12 +98,12 @@ def sent() -> list[str]:
 
 def told() -> list[str]:
     """What users reported."""
-    return reported.table(read("reported")["columns"])
+    return reported.table("reported", read("reported")["columns"])
 
 
 def told_of_others() -> list[str]:
     """What people reported of htb, tbf and cake below mq."""
-    return reports.table(read("reports")["columns"])
+    return reported.table("reports", read("reports")["columns"])
 
 
 def versions() -> list[str]:

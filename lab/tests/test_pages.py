@@ -12,7 +12,7 @@ from pathlib import Path
 from gates import check
 from load import table
 from load.room import SCENARIOS
-from measure import reports, smp
+from measure import reported, smp
 from report import blocks
 from tree import common, repo, results
 
@@ -46,11 +46,11 @@ class Results(unittest.TestCase):
     def test_reports(self):
         """A report that is not right fails, unless that is known; becoming right is told."""
         results = json.loads((RESULTS / "reports.json").read_text())["columns"]
-        self.assertEqual(reports.judged(results)[0], [])
+        self.assertEqual(reported.judged("reports", results)[0], [])
         results["shared"]["big burst"]["sent"] *= 300
-        self.assertEqual(reports.judged(results)[1], [])
+        self.assertEqual(reported.judged("reports", results)[1], [])
         results["shared"]["quantum warnings"] = results["root"]["quantum warnings"]
-        failed, better = reports.judged(results)
+        failed, better = reported.judged("reports", results)
         self.assertEqual([line.partition(":")[0] for line in failed], ["big burst"])
         self.assertIn("quantum warnings is right now", better[0])
 
