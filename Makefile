@@ -111,9 +111,9 @@ bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: 
 	@$(LAB) bench $(call options,ROUNDS)
 	@$(LAB) smp
 
-cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; TREE=folder; KERNELS=base; JOBS=n]
+cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; JOBS=n]
 	@$(LAB) setup iproute2 qemu
-	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
+	@$(LAB) cost $(call options,CASE JOBS)
 
 trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
 	@$(LAB) trees $(call flags,COMPARE)

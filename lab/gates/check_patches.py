@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tree.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, make_args, run, say
-from tree.kernel import configure
+from tree.kernel import configure, preset
 from tree.repo import IPROUTE2, KERNEL, git, patch_author
 
 TREE = BUILD / "linux"
@@ -85,14 +85,8 @@ def allmod(column: str) -> list[str]:
     """Arguments of make for one compiler, configured for the checked-out commit."""
     arch, more = COMPILERS[column]
     out = BUILD / f"check-{column}"
-    cmd = ["make", "-s", f"ARCH={arch}", f"O={out}", *more]
-    out.mkdir(exist_ok=True)
-    stamp, want = out / ".made-of", hash_files([ALLMOD, WORK / "net/sched/Kconfig"])
-    if not stamp.exists() or stamp.read_text() != want:
-        run([*cmd, f"KCONFIG_ALLCONFIG={ALLMOD}", "allmodconfig"], f"check-{column}", cwd=WORK,
-            env=kernel_env())
-        stamp.write_text(want)
-    return cmd
+    preset(WORK, out, ALLMOD, "allmodconfig", f"check-{column}", [f"ARCH={arch}", *more])
+    return ["make", "-s", f"ARCH={arch}", f"O={out}", *more]
 
 
 def complaints(status: int, text: str) -> list[str]:

@@ -25,7 +25,7 @@ from guest.boot import boot
 from tree import module, setup
 from tree.common import BUILD, JOBS, Die, kernel_env, need_disk, run, say
 from tree.cross import ARCHES
-from tree.kernel import image
+from tree.kernel import image, preset
 from tree.results import command_line, verdict
 
 KERNELS = {"6.12": "trixie", "7.2": "trixie-backports"}  # version: suite with its sources
@@ -71,22 +71,13 @@ def prepared(version: str, arch: str) -> Path:
     out = BUILD / f"openwrt-linux-{version}-{arch}"
     words = [*COMMON.split(), *CONFIGS[arch].split()]
     config = "".join(f"CONFIG_{word}=y\n" for word in words)
-    stamp = out / ".config-made-from"
-    if stamp.exists() and stamp.read_text() == config:
-        return out
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir()
-    (out / "wanted").write_text(config)
-    log = f"openwrt-{version}-{arch}"
-    say(f"configuring Linux {version} for {arch} (about 60 s)")
-    env = kernel_env() | {"KCONFIG_ALLCONFIG": str(out / "wanted")}
-    make = ["make", "-s", "-C", source(version, False), f"O={out}", *flags(arch)]
-    run([*make, "allnoconfig"], f"{log}-config", env=env)
-    got = (out / ".config").read_text().splitlines()
-    if lost := [line for line in config.splitlines() if line not in got]:
-        raise Die(f"the configuration for {arch} lost {lost[0]}; correct CONFIGS in {__file__}")
-    run([*make, "modules_prepare"], f"{log}-prepare", env=env)
-    stamp.write_text(config)
+    out.mkdir(exist_ok=True)
+    wanted, log = out / "wanted", f"openwrt-{version}-{arch}"
+    wanted.write_text(config)
+    linux = source(version, False)
+    if preset(linux, out, wanted, "allnoconfig", f"{log}-config", flags(arch)):
+        run(["make", "-s", "-C", linux, f"O={out}", *flags(arch), "modules_prepare"],
+            f"{log}-prepare", f"configuring Linux {version} for {arch}", 60, env=kernel_env())
     return out
 
 

@@ -12,8 +12,7 @@ in both kernels.
 A row passes when patched / base is within its bound. Counts also have to be those
 stored in results/cost.json, within TOLERANCE, if they were made by the same compiler;
 a run of all writes them with --record. --case or V=1 show by function
-where a difference is. --tree is another patched tree, which is compared with the base
-only. A kernel that did not change is not run again.
+where a difference is. A kernel that did not change is not run again.
 
 What this does not see: what an instruction costs, caches, and other CPUs.
 """
@@ -26,7 +25,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+import tomllib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +37,9 @@ from guest.initramfs import cpio
 from load import trees
 from load.bed import EF
 from load.traffic import FRAME
-from tree import common
 from tree.common import (
     BUILD,
+    JOBS,
     ROOT,
     VERBOSE,
     Die,
@@ -50,6 +50,8 @@ from tree.common import (
     say,
     sha256,
 )
+from tree.copies import write
+from tree.kernel import preset
 from tree.results import command_line, keep_result, verdict
 
 HERE = ROOT / "lab/measure/cost"
@@ -91,46 +93,8 @@ class Case:
     beside: str = ""
 
 
-# A bound is just above what the code reaches. It is not lower because
-# - of saturated queues, few are the dearest: with 2, a slot halves timers and what they
-#   lead to (-800), and asking for it and keeping account of it costs 200 a packet. Longer
-#   slots would cost less, and delay the others; with many queues stock looks at them all.
-# - at 60 percent a packet is a backlog of its own, so that both kernels set a timer for
-#   each: +340, for its begin and end, and what it is charged
-# - the second tin has turns of its own: to choose between turns takes 170 more
-# - a flow's hosts are looked up at each look at it, 140; dearest where a packet is one look
-# - those without a group find that out: 55 in a root cake, 27 in one below mq, 19 in tbf,
-#   and 9 in htb
-# - with 1,024 members that all wait, and a slot of one packet for each, a queue looks at 12
-#   of them each time that it asks
-SMALL = {"rate": 20e9, "size": 200, "load": 12e9}
-CASES = {
-    **{f"saturated-{n}": Case(f"saturated, {n} queues", "cake_mq", n, 0.935)
-       for n in (2, 8, 40, 256, 1024)},
-    "eight-flows-each": Case("saturated, 8 flows on each of 8 queues", "cake_mq", 8, 0.935,
-                             flows=8),
-    "paused-flows": Case("120 flows on each of 8 queues, one queue idle for 28 of 30 ms, 1 Gbit",
-                         "cake_mq", 8, 0.65, rate=1e9, flows=120, pauses=True),
-    "60-percent": Case("60 % of the rate in packets of 200 bytes, 40 queues", "cake_mq", 40, 1.045,
-                       **SMALL),
-    "two-tins": Case("best effort and EF saturated, `diffserv4`, 40 queues", "cake_mq", 40, 0.96,
-                     options="diffserv4"),
-    # who shares nothing
-    "root-cake": Case("`cake` at the root, saturated", "cake", 8, 1.01),
-    "root-cake-60-percent": Case("`cake` at the root, 60 % of the rate in packets of 200 bytes",
-                                 "cake", 40, 1.009, **SMALL),
-    "unshared-cake": Case("`mq` + `cake`, which share nothing", "mq + cake", 8, 1.006),
-    "fq_codel": Case("`mq` + `fq_codel`", "mq + fq_codel", 8, 1.001, load=5e9),
-    "root-tbf": Case("`tbf` at the root", "tbf", 8, 1.006),
-    "root-htb": Case("`htb` at the root, 8 classes", "htb", 8, 1.006, classes=8),
-    # an htb that shares its classes, beside one at the root
-    "shared-htb": Case("8 classes on 8 queues, saturated", "mq + htb shared", 8, 1.3, classes=8,
-                       beside="htb"),
-    "shared-htb-60-percent": Case("the same, 60 % of the rate in packets of 200 bytes",
-                                  "mq + htb shared", 8, 1.3, **SMALL, classes=8, beside="htb"),
-    "shared-htb-128-classes": Case("128 classes on 8 queues, saturated", "mq + htb shared", 8, 1.3,
-                                   classes=128, beside="htb"),
-}
+CASES = {name: Case(**words) for name, words in
+         tomllib.loads((HERE / "cases.toml").read_text()).items()}
 
 
 # --------------------------------------------------------------------- kernels
@@ -167,31 +131,15 @@ class Kernel:
             if not link.is_symlink() or link.readlink() != path:
                 link.unlink(missing_ok=True)
                 link.symlink_to(path)
-        update(self.source / "Kbuild", (self.tree / "Kbuild").read_bytes() + b"obj-y += lab/\n")
-
-    def configure(self) -> None:
-        """Write the configuration, if what it depends on changed; Die if some did not take."""
-        fragment = HERE / "guest.config"
-        state = hashlib.sha256(fragment.read_bytes() + (
-            self.tree / "net/sched/Kconfig").read_bytes()).hexdigest()
-        stamp = self.out / ".fragment"
-        if stamp.exists() and stamp.read_text() == state:
-            return
-        self.make(f"KCONFIG_ALLCONFIG={fragment}", "allnoconfig")
-        got = (self.out / ".config").read_text().splitlines()
-        for line in fragment.read_text().splitlines():
-            if line.startswith("CONFIG_") and line not in got or (
-                    line.endswith(" is not set") and f"{line.split()[1]}=y" in got):
-                raise Die(f"the kernel configuration lost '{line}'; look at its "
-                          f"dependencies in {self.tree}")
-        stamp.write_text(state)
+        write(self.source / "Kbuild", (self.tree / "Kbuild").read_bytes() + b"obj-y += lab/\n")
 
     def build(self) -> None:
         """Build it."""
         need_disk(1, BUILD)
         self.out.mkdir(parents=True, exist_ok=True)
         self.link()
-        self.configure()
+        preset(self.source, self.out, HERE / "guest.config", "allnoconfig",
+               f"cost-{self.name}", ["ARCH=x86_64", *make_args()])
         self.make("bzImage", what=f"building the kernel to count in: {self.name}",
                   estimate=25 if self.image.exists() else 350)
 
@@ -199,12 +147,6 @@ class Kernel:
         """Functions: [(address, name)], sorted."""
         rows = map(str.split, (self.out / "System.map").read_text().splitlines())
         return sorted((int(at, 16), name) for at, kind, name in rows if kind in "tTwW")
-
-
-def update(path: Path, content: bytes) -> None:
-    """Write a file if that changes it."""
-    if not path.exists() or path.read_bytes() != content:
-        path.write_bytes(content)
 
 
 def library(name: str) -> Path:
@@ -444,31 +386,24 @@ def tools() -> dict[str, str]:
     return {"gcc": version("gcc"), "qemu": version("qemu-system-x86_64")}
 
 
-def compared(rows: dict[str, dict], others: Iterable[str]) -> tuple[int, list[str]]:
+def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
     """(how many stored counts are as they were, sentences about those that are not).
 
-    rows: {case: {kernel: count}}. others: kernels that are not compared.
+    rows: {case: {kernel: count}}.
     """
-    if not RESULTS.exists():
-        print(f"{RESULTS.name} is not there: no comparison (RECORD=1 writes it)")
-        return 0, []
-    stored = json.loads(RESULTS.read_text())
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": "none"}
     if stored["tools"] != tools():
         print(f"{RESULTS.name} was recorded with other tools, so it is not compared: "
               f"{stored['tools']}")
         return 0, []
-    known = {row["case"]: row for row in stored["rows"]}
     good, bad = 0, []
-    for name, counts in rows.items():
-        for which, count in counts.items():
-            if which in others or name not in known:
-                continue
-            was = known[name][which]
-            if abs(count / was - 1) <= TOLERANCE:
-                good += 1
-            else:
-                bad.append(f"{name}: {count:.1f} instructions per packet in {which}, stored "
-                           f"are {was:.1f} ({count / was - 1:+.1%})")
+    for known in stored["rows"]:
+        for which, count in rows.get(known["case"], {}).items():
+            was = known[which]
+            good += abs(count / was - 1) <= TOLERANCE
+            if abs(count / was - 1) > TOLERANCE:
+                bad.append(f"{known['case']}: {count:.1f} instructions per packet in {which}, "
+                           f"stored are {was:.1f} ({count / was - 1:+.1%})")
     return good, bad
 
 
@@ -480,24 +415,6 @@ def record(rows: dict[str, dict]) -> None:
         "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
                   "ratio": round(row["patched"] / row["base"], 4),
                   "bound": CASES[name].bound} for name, row in rows.items()]})
-
-
-def kernels(words: Sequence[str], tree: str | None) -> dict[str, Kernel]:
-    """The kernels to count in, by what they stand for, built; the base, if only counted.
-
-    words: which, all if empty. tree: another patched one, if any.
-    """
-    trees = dict(TREES)
-    names = {which: which for which in trees}
-    if tree:
-        trees["patched"] = Path(tree).resolve()
-        if not (trees["patched"] / "net/sched/sch_cake.c").exists():
-            raise Die(f"TREE={tree} is not a Linux source tree; give the path of one")
-        names["patched"] = "tree-" + re.sub(r"\W+", "-", str(trees["patched"])).strip("-")
-    found = {which: Kernel(names[which], trees[which]) for which in words or trees}
-    for kernel in found.values():
-        kernel.build()
-    return found
 
 
 def attempt(kernel: Kernel, name: str) -> dict[str, list[float]] | Die:
@@ -528,39 +445,31 @@ def report(both: dict[str, dict]) -> tuple[int, list[str]]:
 def main(argv: Sequence[str]) -> None:
     """Build, count, print, judge."""
     parser = command_line("cost", __doc__, record=True)
-    parser.add_argument("kernel", nargs="*", help=f"of {', '.join(TREES)} (both)")
     parser.add_argument("--case", default=",".join(CASES), metavar="NAME,...",
                         help="of the table (all)")
-    parser.add_argument("--tree", metavar="FOLDER")
-    parser.add_argument("--jobs", type=int, default=common.JOBS, help="at the same time")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="at the same time")
     args = parser.parse_args(argv)
     names = args.case.split(",")
-    if unknown := set(args.kernel) - set(TREES):
-        parser.error(f"there is no kernel '{unknown.pop()}'; they are {', '.join(TREES)}")
     if unknown := set(names) - set(CASES):
         parser.error(f"there is no case '{unknown.pop()}'; they are {', '.join(CASES)}")
     OUT.mkdir(parents=True, exist_ok=True)
     library("count"), library("turns")  # before there are threads
-    built = kernels(args.kernel, args.tree)
+    built = {which: Kernel(which, tree) for which, tree in TREES.items()}
+    for kernel in built.values():
+        kernel.build()
     jobs = [(name, which) for name in names for which in built]
     with ThreadPoolExecutor(args.jobs) as pool:
         found = pool.map(lambda job: attempt(built[job[1]], job[0]), jobs)
         results = dict(zip(jobs, found, strict=True))
     failed = [str(result).removeprefix("error: ") for result in results.values()
               if isinstance(result, Die)]
-    both = {name: {which: results[name, which] for which in built} for name in names
-            if not any(isinstance(results[name, which], Die) for which in built)}
+    both = {name: {which: results[name, which] for which in built} for name in names}
+    both = {name: row for name, row in both.items()
+            if not any(isinstance(result, Die) for result in row.values())}
     rows = {name: {which: total(functions) for which, functions in row.items()}
             for name, row in both.items()}
-    passed = 0
-    if len(built) == len(TREES):
-        passed, over = report(both)
-        failed += over
-    else:
-        print("\n".join(f"{name:<23}{count:>9.1f}" for name, row in rows.items()
-                        for count in row.values()))
-    whole = len(rows) == len(CASES) and len(built) == len(TREES)
-    if whole and not args.tree:
+    passed, over = report(both)
+    if len(rows) == len(CASES):
         record(rows)
-    good, unlike = compared(rows, {"patched"} if args.tree else ())
-    verdict(passed + good, failed + unlike)
+    good, unlike = compared(rows)
+    verdict(passed + good, failed + over + unlike)

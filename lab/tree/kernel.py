@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tree.common import BUILD, JOBS, ROOT, Die, kernel_env, make_args, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, make_args, run, say
 from tree.mutate import mutated, read_list
 from tree.repo import KERNEL, git
 from tree.results import command_line
@@ -145,6 +145,23 @@ def shares(which: str, contender: str) -> bool:
     return option != "shared" or f"TCA_{kind.upper()}_SHARED" in header.read_text()
 
 
+def check_options(text: str, config: Path, source: Path) -> None:
+    """Die if an option of fragments' text did not take in a configuration."""
+    got, kconfig = set(config.read_text().splitlines()), source / "net/sched/Kconfig"
+    wanted = {}  # of an option that two fragments name, the last one counts
+    for line in text.splitlines():
+        if found := re.match(r"(?:# )?CONFIG_(\w+)", line):
+            wanted[found[1]] = line
+    for symbol, line in wanted.items():
+        off = line.startswith("#") and line.endswith(" is not set")
+        if f"CONFIG_{symbol}=y" in got if off else line not in got and line[0] != "#":
+            if symbol.startswith(("NET_SCH_SHARED_", "NET_SCH_RATE_")) and (
+                    f"config {symbol}\n" not in kconfig.read_text()):
+                continue  # of a patch that this tree does not have
+            raise Die(f"the kernel configuration lost '{line}'; look at its "
+                      f"dependencies in {source}")
+
+
 def configure(source: Path, out: Path, fragments: Sequence[Path] = CONFIG,
               name: str = "config", arch: str = "um") -> None:
     """Write out/.config from defaults and fragments, if they changed.
@@ -172,21 +189,25 @@ def configure(source: Path, out: Path, fragments: Sequence[Path] = CONFIG,
     run([source / "scripts/kconfig/merge_config.sh", "-m", "-O", out, config,
          *fragments], name, cwd=source, env=kernel_env())
     run([*make, "olddefconfig"], name, cwd=source, env=kernel_env())
-    got = set(config.read_text().splitlines())
-    wanted = {}  # of an option that two fragments name, the last one counts
-    for line in text.decode().splitlines():
-        if "CONFIG_" in line:
-            wanted[re.search(r"CONFIG_\w+", line)[0]] = line
-    for line in wanted.values():
-        off = line.startswith("# CONFIG_") and line.endswith(" is not set")
-        missing = off and f"{line.split()[1]}=y" in got
-        if missing or (line.startswith("CONFIG_") and line not in got):
-            symbol = line.removeprefix("CONFIG_").partition("=")[0].encode()
-            if symbol.startswith((b"NET_SCH_SHARED_", b"NET_SCH_RATE_")) and symbol not in kconfig:
-                continue  # of a patch that this tree does not have
-            raise Die(f"the kernel configuration lost '{line}'; look at its "
-                      f"dependencies in {source}")
+    check_options(text.decode(), config, source)
     stamp.write_text(want)
+
+
+def preset(source: Path, out: Path, fragment: Path, target: str, log: str,
+           args: Sequence[str]) -> bool:
+    """Write out/.config by make allnoconfig or allmodconfig, with a fragment's options.
+
+    args: of make. False if what that depends on did not change; Die if an option did not take.
+    """
+    stamp, mark = out / ".preset", hash_files([fragment, source / "net/sched/Kconfig"])
+    if stamp.exists() and stamp.read_text() == mark:
+        return False
+    out.mkdir(parents=True, exist_ok=True)
+    run(["make", "-s", "-C", source, f"O={out}", *args, f"KCONFIG_ALLCONFIG={fragment}", target],
+        log, env=kernel_env())
+    check_options(fragment.read_text(), out / ".config", source)
+    stamp.write_text(mark)
+    return True
 
 
 def linked_tree(where: Path, source: Path, mark: str, files: dict[str, bytes]) -> None:
