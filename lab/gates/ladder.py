@@ -4,18 +4,15 @@
 For the end of each series, or of those named by folder or number: its tree and its UML
 kernel in build/ladder/<folder>, all KUnit suites that it has, and of tc-testing the suites
 that the series so far touch and the base's for the qdiscs that they change.
-
---size: a table of how long each series is; nothing is built.
 """
 
-import collections
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tree import kernel
 from tree.common import Die, say
-from tree.repo import KERNEL, Series
+from tree.repo import KERNEL
 from tree.results import command_line, verdict
 
 from gates import kunit, tdc
@@ -93,45 +90,11 @@ def climb(names: Sequence[str] = ()) -> list[Rung]:
             if not wanted or tag in wanted]
 
 
-def size(series: Series) -> collections.Counter:
-    """Counter of a series: its patches, all lines of them, and those they add, by kind."""
-    count = collections.Counter(patches=len(series.patches()))
-    for patch in series.patches():
-        kind = ""
-        for line in patch.read_text().splitlines():
-            count["lines"] += 1
-            if line.startswith("+++ b/"):
-                kind = ("tests" if "_test.c" in line or "selftests" in line else
-                        "text" if "/networking/" in line else "code")
-            elif line.startswith(("diff --git", "-- ")):
-                kind = ""
-            elif kind and line.startswith("+"):
-                count[kind] += 1
-    return count
-
-
-def print_sizes() -> None:
-    """The table of size()."""
-    heads = ("patches", "lines", "code", "tests", "text")
-    print(f"{'series':<20}" + "".join(f"{head:>9}" for head in heads))
-    total = collections.Counter()
-    for series in KERNEL.series:
-        count = size(series)
-        total += count
-        if count["patches"]:
-            print(f"{series.folder:<20}" + "".join(f"{count[head]:>9}" for head in heads))
-    print(f"{'all':<20}" + "".join(f"{total[head]:>9}" for head in heads))
-
-
 def main(argv: Sequence[str]) -> None:
-    """Climb, print the table, judge; or tell the sizes."""
+    """Climb, print the table, judge."""
     parser = command_line("ladder", __doc__)
     parser.add_argument("series", nargs="*", help="folders or numbers (all)")
-    parser.add_argument("--size", action="store_true")
     args = parser.parse_args(argv)
-    if args.size:
-        print_sizes()
-        return
     rungs = climb(args.series)
     print("\n" + HEAD)
     for one in rungs:

@@ -17,38 +17,23 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import boot
 from tree import module, setup
-from tree.common import BUILD, JOBS, Die, kernel_env, need_disk, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, kernel_env, need_disk, run, say
 from tree.cross import ARCHES
 from tree.kernel import image, preset
 from tree.results import command_line, verdict
 
-KERNELS = {"6.12": "trixie", "7.2": "trixie-backports"}  # version: suite with its sources
-MISSING = ("6.18 of OpenWrt's main branch is in none of the archives that this uses; 6.12 and "
-           "7.2 are the nearest on both sides")
 WORK = BUILD / "openwrt-try"
-STUB = Path(__file__).with_name("openwrt.mk")
-STOCK = Path(__file__).with_name("stock.sh")
-# Of the kernel's tree, what it takes to compile a module for it
-LEFT_OUT = ("*/drivers/*.[chS]", "*/sound/*.[ch]", "*/fs/*.c", "*/Documentation/*.rst",
-            "*/Documentation/*.yaml", "*/Documentation/*.txt", "*/tools/testing/*",
-            "*/tools/perf/*", "*.dts", "*.dtsi")
-COMMON = ("MODULES MODULE_UNLOAD NET INET PACKET IPV6 NETFILTER NETFILTER_ADVANCED NF_CONNTRACK "
-          "NET_SCHED NET_CLS NET_CLS_ACT HIGH_RES_TIMERS SMP")
-CONFIGS = {  # architecture: options that are on
-    "mips": "MIPS_MALTA CPU_BIG_ENDIAN CPU_MIPS32_R2 32BIT MIPS_MT_SMP",
-    "arm": "MMU ARCH_MULTIPLATFORM ARCH_MULTI_V7 ARCH_VIRT AEABI",
-    "arm64": "",
-}
-# Exported where grep does not see it: drivers/char/random.c is not unpacked, and
-# lib/atomic64.c puts the names together
-ELSEWHERE = re.compile(r"get_random_u(16|32)|generic_atomic64_\w+")
-SIGNS = {"mips": "MIPS", "arm": "ARM", "arm64": "AArch64"}  # how readelf calls its machine
+HERE = ROOT / "lab/gates"
+STUB, STOCK = HERE / "openwrt.mk", HERE / "stock.sh"
+TABLES = tomllib.loads((HERE / "openwrt.toml").read_text())
+KERNELS, CONFIGS = TABLES["kernels"], TABLES["configs"]
 
 
 def source(version: str, fetch: bool) -> Path | None:
@@ -62,14 +47,14 @@ def source(version: str, fetch: bool) -> Path | None:
                       "build/logs/apt.log); check the network and run this again")
         setup.DOWNLOADS.mkdir(parents=True, exist_ok=True)
         setup.unpack(setup.newest(apt, f"linux-source-{version}"), where,
-                     f"openwrt-unpack-{version}", 40, LEFT_OUT).rename(where)
+                     f"openwrt-unpack-{version}", 40, TABLES["left out"]).rename(where)
     return where if where.exists() else None
 
 
 def prepared(version: str, arch: str) -> Path:
     """The folder of a kernel that is configured for an architecture, to build modules."""
     out = BUILD / f"openwrt-linux-{version}-{arch}"
-    words = [*COMMON.split(), *CONFIGS[arch].split()]
+    words = [*TABLES["common"].split(), *CONFIGS[arch].split()]
     config = "".join(f"CONFIG_{word}=y\n" for word in words)
     out.mkdir(exist_ok=True)
     wanted, log = out / "wanted", f"openwrt-{version}-{arch}"
@@ -117,12 +102,12 @@ def kmod(version: str, arch: str) -> str:
     ko = where / "sch_cake.ko"
     head = subprocess.run([f"{prefix}readelf", "-h", ko], text=True, capture_output=True,
                           check=True).stdout
-    if not re.search(rf"Machine: +{SIGNS[arch]}\b", head):
+    if not re.search(rf"Machine: +{TABLES['machines'][arch]}\b", head):
         raise Die(f"{ko} is not for {arch}")
     wanted = subprocess.run([f"{prefix}nm", "-u", ko], text=True, capture_output=True,
                             check=True).stdout.split()[1::2]
     if lost := [name for name in set(wanted) - exported(version, arch)
-                if not ELSEWHERE.fullmatch(name)]:
+                if not re.fullmatch(TABLES["elsewhere"], name)]:
         raise Die(f"{ko} takes what Linux {version} does not export: {', '.join(sorted(lost))}")
     return f"{len(wanted)} symbols, {ko.stat().st_size // 1024} KB"
 
@@ -191,7 +176,7 @@ def jobs(everything: bool) -> tuple[list[tuple], list[str]]:
     if everything:
         setup.packages({"musl-tools": "musl-gcc"})
         some.append(("cake-mq-tc, musl (x86-64)", tc, "musl"))
-    skipped.append(MISSING)
+    skipped.append(TABLES["missing"])
     return some, skipped
 
 

@@ -9,6 +9,8 @@ commands of module/README.md, unloads, and removes the packages. The last line i
 import json
 import os
 import re
+import shutil
+import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,52 +21,20 @@ from tree.common import JOBS, ROOT, Die, say
 from tree.module import deb
 from tree.results import command_line, verdict
 
-LOADS = (  # of stock.sh: (name, class or None, least and most Mbit/s that it sends)
-    ("four queues, 40 of 20 Mbit", None, 19.9, 20.1),
-    ("16 and 4 of 20 Mbit", None, 19.9, 20.1),
-    ("two TCP flows of 20 Mbit", None, 19.9, 20.1),
-    ("EF beside best effort", None, 19.9, 20.1),
-    ("EF beside best effort", "1:4", 3.99, 4.2),  # and drops nothing: under its threshold
-    ("after 500 changes", None, 19.9, 20.1),
-    ("virtio-net: two queues of 20 Mbit", None, 19.9, 20.1),
-)
-# After a boot with systemd: the unit of the guide has shaped eth0. Then so does ifup.
-BOOTED = """#!/bin/sh
-check() { if sh -c "$2" > /tmp/out 2>&1; then echo "OK $1"; else cat /tmp/out; echo "FAIL $1"; fi; }
-exec > /dev/console 2>&1
-echo  # the console may be in the middle of a line
-shaped="cake-tc qdisc show dev eth0 | grep -q 'cake_mq.*bandwidth 900Mbit'"
-for i in $(seq 30); do sh -c "$shaped" && break; sleep 1; done
-check "systemd: the unit of the guide shapes at boot" "$shaped"
-check "systemd: it is stopped" "systemctl disable --now shape-eth0 && tc qdisc del dev eth0 root"
-check "ifupdown: the line of the guide shapes" "ifdown --force eth0; ifup eth0 && $shaped"
-dmesg
-echo END
-poweroff -ff
-"""
-BOOTED_UNIT = """[Service]
-Type=oneshot
-ExecStart=/bin/sh /booted.sh
-
-[Install]
-WantedBy=multi-user.target
-"""
-SHAPE = "#!/bin/sh\ncake-tc qdisc replace dev eth0 root cake_mq bandwidth 900mbit\n"
+HERE = ROOT / "lab/gates"
+LOADS = tomllib.loads((HERE / "stock.toml").read_text())["load"]
 
 
 def persistent(root: Path) -> None:
-    """Set a system up as the guide says under "Across reboots"; it then runs BOOTED."""
+    """Set a system up as the guide says under "Across reboots"; it then runs stock-boot.sh."""
     text = (ROOT / "module/README.md").read_text()
     unit, = re.findall(r"^```\n(\[Unit\]\n.*?)^```$", text, re.MULTILINE | re.DOTALL)
     hook, = re.findall(r"^ +(post-up .*)$", text, re.MULTILINE)
-    for name, content in (
-            ("etc/systemd/system/shape-eth0.service", unit),
-            ("etc/systemd/system/booted.service", BOOTED_UNIT), ("booted.sh", BOOTED),
-            ("usr/local/sbin/shape-eth0", SHAPE), ("etc/network/interfaces",
-             f"iface eth0 inet static\n    address 10.1.0.1/24\n    {hook}\n")):
-        (root / name).write_text(content)
-    (root / "usr/local/sbin/shape-eth0").chmod(0o755)
-    inside(root, "systemctl enable shape-eth0 booted", "stock-units", "enabling the units", 1)
+    (root / "etc/systemd/system/shape-eth0.service").write_text(unit)
+    (root / "etc/network/interfaces").write_text(
+        f"iface eth0 inet static\n    address 10.1.0.1/24\n    {hook}\n")
+    shutil.copy(HERE / "stock-boot.sh", root / "booted.sh")
+    inside(root, (HERE / "stock-units.sh").read_text(), "stock-units", "enabling the units", 1)
 
 
 def guide() -> str:
@@ -83,7 +53,7 @@ def readings(text: str) -> dict[str, tuple[float, list[dict], list[dict]]]:
             for name, pair in found.items() if len(pair) == 2}
 
 
-def total(qdiscs: Sequence[dict], field: str, parent: str | None) -> int:
+def total(qdiscs: Sequence[dict], field: str, parent: str) -> int:
     """A counter of cake_mq, or of the cake below one of its classes; 0 if it is not there."""
     return sum(q[field] for q in qdiscs
                if (q.get("parent") == parent if parent else q["kind"] == "cake_mq"))
@@ -127,7 +97,7 @@ def main(argv: Sequence[str]) -> None:
         say("this makes systems and mounts them, which only root may do")
         print("0 passed, 0 failed, 1 skipped")
         return
-    script = (ROOT / "lab/gates/stock.sh").read_text()
+    script = (HERE / "stock.sh").read_text()
     names = list(SYSTEMS) if args.all else [next(iter(SYSTEMS))]
     for name in names:
         try:

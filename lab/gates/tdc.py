@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import Guest, boot
-from tree.common import BUILD, Die, say
+from tree.common import BUILD, ROOT, Die, say
 from tree.kernel import STOCK_SPLAT, build, image
 from tree.results import RESULTS, command_line, keep_result
 
@@ -28,21 +28,6 @@ OWN = "cases"  # the folder that the lab's own suites are said to be in
 SELFTESTS = "tools/testing/selftests/tc-testing"
 RECORD = RESULTS / "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
-
-COMMAND = """
-mkdir /tmp/tdc && cp -r "$SUITE/." /tmp/tdc && cd /tmp/tdc || exit 1
-cat >tdc_config_local.py <<END
-import os
-import pyroute2.config as patience
-patience.default_communicate_timeout = patience.default_create_socket_timeout = 300
-ENVIR = dict(os.environ)
-EXTRA_NAMES = {{"TC": "$(command -v tc)", "IP": "$(command -v ip)", "TIMEOUT": 300}}
-END
-sysctl -q net.core.default_qdisc=pfifo_fast 2>/dev/null
-python tdc.py -J {jobs} --outfile /run/job/tap -f {files} >/run/job/tdc.log 2>&1
-true
-"""
-
 
 def suite_file(tree: str, suite: str) -> Path:
     """Where a suite is: `x` among a tree's qdiscs, `filters/x` there, `cases/x` of the lab."""
@@ -81,9 +66,10 @@ def run_suites(kernel: str, tree: str, name: str, suites: Sequence[str], jobs: i
     """
     files = " ".join(str(suite_file(tree, suite)) for suite in suites)
     run = boot(
-        image(kernel), name, COMMAND.format(files=files, jobs=jobs), timeout=timeout, **more,
+        image(kernel), name, f". {ROOT}/lab/gates/tdc.sh", timeout=timeout, **more,
         env={
-            "SUITE": BUILD / tree / SELFTESTS, "TC_LIB_DIR": BUILD / "iproute2/netem",
+            "SUITE": BUILD / tree / SELFTESTS, "FILES": files, "JOBS": jobs,
+            "TC_LIB_DIR": BUILD / "iproute2/netem",
             "PYTHONDONTWRITEBYTECODE": 1,
             "PATH": f"{BUILD}/venv/bin:{BUILD}/iproute2/tc:{BUILD}/iproute2/ip:"
             "/usr/sbin:/usr/bin:/sbin:/bin",

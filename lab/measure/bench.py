@@ -12,6 +12,7 @@ bench.json.
 """
 
 import os
+import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -42,15 +43,8 @@ class Case:
     seconds: float = 0.5
 
 
-CASES = {
-    **{f"saturated, {n} queues": Case(10e9, n)
-       for n in (2, 8, 40, 256, 1024)},
-    "7.5 Mpps of 200 bytes, 60 % of the rate, 40 queues":
-        Case(20e9, 40, size=200, load=12e9, seconds=0.1),
-    # the series keep the thresholds of tins over all queues, by claims of each
-    "best effort and EF saturated, diffserv4, 40 queues":
-        Case(10e9, 40, options="diffserv4"),
-}
+CASES = {case: Case(**words) for case, words in tomllib.loads(
+    Path(__file__).with_name("bench.toml").read_text())["virtual"].items()}
 
 
 def run_load(spec: dict) -> Iterator[dict]:

@@ -7,18 +7,18 @@ largest excess over R x t of any window, measured at the device, beside the boun
 that net/sched/sch_rate_group.c states; and how much of the rate is used, which late
 timers must not reduce. The second counts what is written to the shared cache line, and
 how far two CPUs get beyond one. Timings of the second table mean something on an
-otherwise idle machine only. Writes smp.json, of which --htb replaces the rows of htb.
+otherwise idle machine only. Writes smp.json.
 
 A CPU of User-Mode Linux sometimes stands still for seconds when the host is busy,
 with the unpatched kernel as well: RCU complains, and next to nothing is sent. Such
 a run says nothing about the bound and is repeated; smp.json counts them.
 """
 
-import json
 import math
 import re
 import statistics
 import threading
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ from load.hop import NAME, Hop
 from load.traffic import FRAME, tc
 from tree import kernel
 from tree.common import ROOT, Die, run
-from tree.results import command_line, keep_result, latest_result
+from tree.results import command_line, keep_result
 
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
@@ -55,26 +55,9 @@ class Load:
     mice: float = 0
 
 
-BOUNDS = {
-    "1 Gbit, 2 queues": Load(1e9, 2),
-    "1 Gbit, one busy queue and 7 of 5000 packets/s": Load(1e9, 8, mice=5000),
-    "1 Gbit, 8 queues, 1 ms stalls": Load(1e9, 8, stall=200),
-    "1 Gbit, 8 queues, stopped for 5 ms": Load(1e9, 8, stopq=200),
-    "1 Gbit, 40 queues, stalls and stops": Load(1e9, 40, stall=300, stopq=300),
-    "100 Mbit, 40 queues, stalls and stops": Load(100e6, 40, stall=100, stopq=100),
-    "0.5 .. 1 Gbit, 8 queues, stalls, rate changed": Load(1e9, 8, stall=300, changes=True),
-}
-SPEEDS = {  # label: (rate bit/s, frame bytes): all that two CPUs can send
-    "64 bytes, below the rate": (800e9, 64),
-    "1514 bytes, below the rate": (800e9, 1514),
-    "64 bytes, at 100 Mbit": (100e6, 64),
-    "1514 bytes, at 2 Gbit": (2e9, 1514),
-}
-SENDERS = {  # label: (kernel, contender); each round runs all of them
-    "series": ("smp-patched", "cake_mq"), "stock cake_mq": ("smp-base", "cake_mq"),
-    "root cake": ("smp-base", "cake"), "root htb": ("smp-base", "htb"),
-    "shared htb": ("smp-patched", "mq + htb shared"), "htb per queue": ("smp-base", "mq + htb"),
-}
+TABLES = tomllib.loads(Path(__file__).with_name("bench.toml").read_text())
+BOUNDS = {case: Load(**words) for case, words in TABLES["bounds"].items()}
+SPEEDS, SENDERS = TABLES["speeds"], TABLES["senders"]
 ROUNDS = 5
 SMALL = 300  # bytes, a frame
 LEAST = 0.4  # of the rate: less is not sent if the CPUs run
@@ -267,47 +250,33 @@ def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[d
     return bounds
 
 
-def measure_speeds(hops: dict[str, Path], senders: dict[str, tuple[str, str]]) -> list[dict]:
-    """The second table, of some of SENDERS; hops: the hop module of each kernel. Prints it."""
+def measure_speeds(hops: dict[str, Path]) -> list[dict]:
+    """The second table; hops: the hop module of each kernel. Prints it."""
     print(SPEED_HEAD)
     speeds = []
     for case in SPEEDS:
-        runs = {label: [] for label in senders}
+        runs = {label: [] for label in SENDERS}
         for _ in range(ROUNDS):
-            for label, (which, contender) in senders.items():
+            for label, (which, contender) in SENDERS.items():
                 runs[label].append(measure(which, hops[which], "speed", case, contender))
         for label, some in runs.items():
-            row = summary(some)
-            speeds.append({"case": case, "label": label, **row})
+            speeds.append({"case": case, "label": label, **summary(some)})
             print(speed_line(speeds[-1]), flush=True)
     return speeds
 
 
 def main(argv: Sequence[str]) -> None:
     """Measure both tables, print and write them, judge the first."""
-    parser = command_line("smp", __doc__, record=True)
-    parser.add_argument("--htb", action="store_true",
-                        help="only what htb sends; other rows stay as they are")
-    only_htb = parser.parse_args(argv).htb
+    command_line("smp", __doc__, record=True).parse_args(argv)
     hops = {}
     for which in ("smp-patched", "smp-base"):
         kernel.build(which)
         hops[which] = kernel.module(which)
-    if only_htb:
-        result = json.loads(latest_result("smp.json").read_text())
-    else:
-        result = {"what": "two CPUs, real time", "speeds": [],
-                  "bounds": measure_bounds(*hops.items())}
-    rows = measure_speeds(hops, {label: sender for label, sender in SENDERS.items()
-                                 if "htb" in label or not only_htb})
-    labels = {row["label"] for row in rows}
-    rows += [row for row in result["speeds"] if row["label"] not in labels]
-    order = {(case, label): at for at, (case, label) in
-             enumerate((case, label) for case in SPEEDS for label in SENDERS)}
-    result["speeds"] = sorted(rows, key=lambda row: order[row["case"], row["label"]])
-    keep_result("smp.json", result)
+    bounds = measure_bounds(*hops.items())
+    keep_result("smp.json", {"what": "two CPUs, real time", "speeds": measure_speeds(hops),
+                             "bounds": bounds})
     run(["/usr/bin/python3", "-B", ROOT / "lab", "plots", "cost"], "plots", "drawing", 5)
-    failed = [row["case"] for row in result["bounds"] if row["excess"] > row["bound"]]
+    failed = [row["case"] for row in bounds if row["excess"] > row["bound"]]
     if failed:
         raise Die(f"more was sent than the bound of sch_rate_group.c allows: {failed}; "
                   "look at build/guest/smp-smp-patched")

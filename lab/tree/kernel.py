@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -44,25 +45,9 @@ class Kernel(NamedTuple):
     arch: str = "um"
 
 
-KERNELS = {
-    "patched": Kernel("linux", "um", CONFIG),
-    "base": Kernel("linux-base", "um-base", CONFIG),
-    "debug": Kernel("linux", "um-debug", DEBUG),
-    "faults": Kernel("faults/linux", "faults/um-debug", DEBUG),
-    "mutants": Kernel("mutants/linux", "mutants/um", CONFIG),
-    "bench-patched": Kernel("linux", "um-bench", BENCH),
-    "bench-base": Kernel("linux-base", "um-bench-base", BENCH),
-    "coverage": Kernel("linux", "um-gcov", (*CONFIG, LAB / "gcov.config")),
-    "smp-patched": Kernel("linux", "um-smp", SMP),
-    "smp-base": Kernel("linux-base", "um-smp-base", SMP),
-    "sweep-patched": Kernel("linux", "um-sweep", BENCH),
-    "sweep-base": Kernel("linux-base", "um-sweep-base", BENCH),
-    "kasan": Kernel("linux", "x86-kasan",
-                    (*X86, LAB / "debug.config", LAB / "kasan.config"), "x86_64"),
-    "kasan-um": Kernel("linux", "um-kasan", (*DEBUG, LAB / "kasan.config")),
-    "kcsan": Kernel("linux", "x86-kcsan", (*X86, LAB / "kcsan.config"), "x86_64"),
-    "kcsan-base": Kernel("linux-base", "x86-kcsan-base", (*X86, LAB / "kcsan.config"), "x86_64"),
-}
+KERNELS = {name: Kernel(tree, out, [LAB / f"{part}.config" for part in parts], arch)
+           for name, (tree, out, arch, *parts) in tomllib.loads(
+               (LAB / "kernels.toml").read_text()).items()}
 ENDS = {series.folder: series.tag for series in KERNEL.series}  # kernel: tag of its tree
 KERNELS.update({name: Kernel(f"ladder/{name}/linux", f"ladder/{name}/um", CONFIG)
                 for name in ENDS})

@@ -26,15 +26,6 @@ FILES = (  # of the patched kernel
 )
 OPENWRT = ROOT / "openwrt"
 FEED = BUILD / "openwrt"
-# What iproute2's configure would find out: tc without programs and libraries of others
-CONFIG_MK = """YACC:=bison
-TC_CONFIG_NO_XT:=y
-IP_CONFIG_SETNS:=y
-CFLAGS += -DHAVE_SETNS -DHAVE_HANDLE_AT
-CONF_COLOR:=COLOR_OPT_NEVER
-%.o: %.c
-\t$(QUIET_CC)$(CC) $(CFLAGS) $(EXTRA_CFLAGS) $(CPPFLAGS) -c -o $@ $<
-"""
 PACKAGES = {"debhelper": "dh", "dh-dkms": "dh_dkms", "fakeroot": "fakeroot"}
 
 
@@ -104,17 +95,14 @@ def deb() -> list[Path]:
     return sorted(where.parent.glob("*.deb"))
 
 
-def tc_sources(where: Path, folders: Sequence[str] = ("include", "lib", "tc"),
-               config: str = "") -> None:
-    """Make a folder in which 'make SUBDIRS="lib tc"' builds tc for any machine.
-
-    folders: of iproute2. config: more lines of config.mk.
-    """
+def tc_sources(where: Path) -> None:
+    """Make a folder in which 'make SUBDIRS="lib tc"' builds tc for any machine."""
     shutil.rmtree(where, ignore_errors=True)
-    for name in git(IPROUTE2.dir, "ls-files", "--", "Makefile", *folders).splitlines():
+    files = git(IPROUTE2.dir, "ls-files", "--", "Makefile", "include", "lib", "tc")
+    for name in files.splitlines():
         (where / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(IPROUTE2.dir / name, where / name)
-    (where / "config.mk").write_text(CONFIG_MK + config)
+    shutil.copy(ROOT / "lab/tree/tc.mk", where / "config.mk")
 
 
 def feed() -> Path:

@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
@@ -31,25 +32,8 @@ DOWNLOADS = CACHE / "downloads"
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
             "/usr/share/keyrings/debian-archive-keyring.pgp")
 
-# Debian package: what shows that it is there (a program, a file, or a Python module).
-PACKAGES = {
-    "build-essential": "g++", "make": "make", "libc6-dev": "/usr/include/stdio.h",
-    "flex": "flex", "bison": "bison", "bc": "bc", "libelf-dev": "/usr/include/libelf.h",
-    "libmnl-dev": "/usr/include/libmnl/libmnl.h", "pkg-config": "pkg-config",
-    "ccache": "ccache", "cpio": "cpio", "rsync": "rsync", "xz-utils": "xz", "perl": "perl",
-    "ethtool": "ethtool", "iproute2": "tc", "iputils-ping": "ping", "kmod": "modprobe",
-    "codespell": "codespell", "busybox-static": "busybox", "git": "git",
-    "python3-venv": "module ensurepip",
-    "python3-pytest": "/usr/lib/python3/dist-packages/pytest",
-}
-MORE = {  # step: what single targets need, and nothing else
-    "check": {"clang-19": "clang-19", "lld-19": "ld.lld-19", "llvm-19": "llvm-nm-19",
-              "coccinelle": "spatch", "mandoc": "mandoc"},
-    "figures": {"python3-matplotlib": "/usr/lib/python3/dist-packages/matplotlib",
-                "clang-19": "clang-19"},
-    "qemu": {"qemu-system-x86": "qemu-system-x86_64"},
-    "reported": {"iperf3": "iperf3"},
-}
+# {step: {Debian package: what shows that it is there}}; "packages" is for all that the lab does
+PACKAGES = tomllib.loads((ROOT / "lab/tree/packages.toml").read_text())
 
 
 # ------------------------------------------------------------------ host
@@ -88,7 +72,7 @@ def present(probe: str) -> bool:
 def packages(wanted: dict[str, str]) -> None:
     """Install missing packages through apt, as root or through sudo; Die otherwise.
 
-    wanted: {package: probe} like PACKAGES.
+    wanted: {package: probe}, as in PACKAGES.
     """
     missing = [name for name, probe in wanted.items() if not present(probe)]
     if not missing:
@@ -160,30 +144,8 @@ class Apt:
             (self.dir / folder).mkdir(parents=True, exist_ok=True)
         (self.dir / "sources.list").write_text(f"{kind} [{trust}] {uri} {suite} main\n")
         self.conf = self.dir / "apt.conf"
-        self.conf.write_text(f"""\
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-#clear DPkg::Post-Invoke;
-#clear Acquire::IndexTargets;
-Acquire::IndexTargets::deb::Packages {{ MetaKey "$(COMPONENT)/binary-$(ARCHITECTURE)/Packages";
-  ShortDescription "Packages"; Description "Packages"; }};
-Acquire::IndexTargets::deb-src::Sources {{ MetaKey "$(COMPONENT)/source/Sources";
-  ShortDescription "Sources"; Description "Sources"; Optional "no"; }};
-Dir::State "{self.dir}";
-Dir::State::lists "{self.dir}/lists";
-Dir::State::status "/var/lib/dpkg/status";
-Dir::Cache "{self.dir}";
-Dir::Cache::archives "{self.dir}/archives";
-Dir::Etc::sourcelist "{self.dir}/sources.list";
-Dir::Etc::sourceparts "/dev/null";
-Dir::Etc::preferencesparts "/dev/null";
-Dir::Etc::preferences "/dev/null";
-Acquire::Check-Valid-Until "false";
-Acquire::Languages "none";
-Acquire::Retries "2";
-APT::Sandbox::User "";
-APT::Update::Error-Mode "any";
-""")
+        text = (ROOT / "lab/tree/apt.conf").read_text()
+        self.conf.write_text(text.replace("@DIR@", str(self.dir)))
 
     def get(self, *words: Any) -> bool:
         """Run apt-get in the files folder; True when it succeeded."""
@@ -445,7 +407,7 @@ def venv(name: str = "venv", requirements: str = "requirements.txt") -> None:
 
 def check() -> None:
     """What only the whole 'make check' needs: packages, Python packages, neighbours."""
-    packages(MORE["check"])
+    packages(PACKAGES["check"])
     venv("check-venv", "check-requirements.txt")
     neighbours()
 
@@ -456,11 +418,11 @@ def given() -> tuple[str, str]:
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the steps named on the command line, or all but those of MORE."""
-    steps = {"packages": lambda: packages(PACKAGES), "kernel": lambda: kernel(*given()),
-             "iproute2": iproute2, "sparse": sparse, "venv": venv}
+    """Run the steps named on the command line, or the usual ones."""
+    steps = {"packages": None, "kernel": lambda: kernel(*given()), "iproute2": iproute2,
+             "sparse": sparse, "venv": venv}
     usual = list(steps)
-    steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in MORE.items()}
+    steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in PACKAGES.items()}
     steps["check"] = check
     parser = command_line("setup", __doc__)
     parser.add_argument("step", nargs="*", default=usual, help="one of "
