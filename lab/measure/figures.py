@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """make figures: the evaluation, measured in virtual time and drawn.
 
-Each figure is a list of points; a point says on which kernel what is measured (a
+Each figure is a list of points (figures.toml); a point says on which kernel what is measured (a
 function of this module, run in the guest) and comes back as a row of
 results/<figure>.json. lab/measure/plots.py draws the rows. Rates are in
 bit/s, times in seconds, sizes in bytes.
@@ -9,14 +9,15 @@ bit/s, times in seconds, sizes in bytes.
 --check measures a few points of each figure again and compares them with what is stored.
 """
 
+import itertools
 import json
 import random
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from guest.boot import boot_script
 from load import tcp
@@ -30,33 +31,7 @@ from tree.common import ROOT, Die, run, say
 from tree.results import command_line, keep_result, rows_of, verdict
 
 RESULTS = ROOT / "results"
-CONTENDERS = {  # label: (kernel, contender as for traffic.contender_lines())
-    "series": ("patched", "cake_mq"),
-    "stock cake_mq": ("bench-base", "cake_mq"),
-    "root cake": ("bench-base", "cake"),
-    "root htb": ("bench-base", "htb"),
-    "tbf shared": ("patched", "mq + tbf shared"),
-    "EDT": ("bench-base", "edt 50"),
-    # of single figures
-    "htb + fq_codel": ("bench-base", "htb fq_codel"),
-    "EDT, 50 ms": ("bench-base", "edt 50"),
-    "EDT, 5 ms": ("bench-base", "edt 5"),
-    "tbf on each queue": ("bench-base", "mq + tbf"),
-}
-SWEPT = {"stock cake_mq": "sweep-base", "series": "sweep-patched"}
-RATES = (10e6, 50e6, 100e6, 500e6, 1e9, 2e9, 5e9, 10e9, 15e9, 20e9, 24e9, 40e9, 100e9)
-SYNC_US = (50, 100, 200, 400, 1000, 2000)
-SLOTS = (3072, 6144, 12288, 24576, 49152)  # bytes
-TOLERANCE = {"deviation": 0.002, "jain": 1e-4, "excess": 1514, "ef": 0.01, "worst": 0.05,
-             "p50_us": 1, "p99_us": 5, "p99.9_us": 20, "max_us": 1000, "bulk_bps": 5e6}
-SWITCH_RATES = (2e9, 8e9, 15e9)
-
-
-def point(label: str, what: str, on: str | None = None, **args: Any) -> dict:
-    """What to measure for a contender; on: a kernel that is not its usual one."""
-    usual, contender = CONTENDERS[label]
-    return {"label": label, "kernel": on or usual, "contender": contender, "what": what,
-            "args": args}
+TABLES = tomllib.loads(Path(__file__).with_name("figures.toml").read_text())
 
 
 # ---------------------------------------------------- guest side: measuring
@@ -89,7 +64,7 @@ def timeline(bed: Bed, rate: float, start: float = 4, end: int = 40, at: float =
 
 
 def turn(knob: str, value: float) -> None:
-    """Set the constant of a kernel in kernel.KNOBS."""
+    """Set the constant that a kernel for sweeps has, a file below /sys/module."""
     Path("/sys/module", knob).write_text(str(value), encoding="ascii")
 
 
@@ -191,76 +166,23 @@ def run_points(points: list[dict]) -> Iterator[dict]:
 
 # ------------------------------------------------------------- the figures
 
-def accuracy() -> list[dict]:
-    """Points of the figure: 40 queues, 10 Mbit to 100 Gbit."""
-    return [point(label, "overload", rate=rate) for rate in RATES
-            for label in ("series", "stock cake_mq", "root cake", "root htb", "tbf shared",
-                          "EDT")]
-
-
-def switching() -> list[dict]:
-    """Points: throughput over time, and induced queue by what can be tuned."""
-    points = [point(label, "timeline", rate=8e9)
-              for label in ("stock cake_mq", "series", "root cake")]
-    for label, values in (("stock cake_mq", SYNC_US), ("series", SLOTS)):
-        on = SWEPT[label]
-        points += [point(label, "sweep", on, rate=rate, knob=kernel.KNOBS[on], value=value)
-                   for rate in SWITCH_RATES for value in values]
-    return points
-
-
-def imbalance() -> list[dict]:
-    """Points: TX queues fewer than receive queues, and skew beside light load."""
-    points = []
-    for queues in (*range(1, 10), *range(10, 40, 2), 39, 40):
-        points.append(point("series", "receive_queues", queues=queues))
-        points += [point("stock cake_mq", "receive_queues", SWEPT["stock cake_mq"],
-                         queues=queues, knob=kernel.KNOBS["sweep-base"], value=us)
-                   for us in (50, 200, 1000, 2000)]
-    points += [point(label, "skewed", skew=skew, pps=pps)
-               for label in ("stock cake_mq", "series")
-               for skew in (0, 0.25, 0.5, 1, 1.5, 2)
-               for pps in (0, 100, 500, 1000, 5000, 20000)]
-    return points
-
-
-def latency() -> list[dict]:
-    """Points: an echo beside 64 to 1024 TCP flows at 1 Gbit over 8 queues."""
-    return [point(label, "tcp", flows=flows, stagger_us=stagger)
-            for label in ("series", "stock cake_mq", "root cake", "htb + fq_codel",
-                          "EDT, 50 ms", "EDT, 5 ms")
-            for flows in (64, 256, 1024) for stagger in (270, 300, 330)]
-
-
-def fairness() -> list[dict]:
-    """Points: priority by placement, and flows hashed unevenly."""
-    labels = ("series", "stock cake_mq", "root cake")
-    return [point(label, "placement", count=count) for label in labels
-            for count in (1, 2, 3, 4)] + [
-        point(label, "hashed", flows=flows, seed=seed) for label in labels
-        for flows in (8, 16, 32, 64, 128, 256) for seed in (1, 2, 3)]
-
-
-def committed() -> list[dict]:
-    """Points: classes with a rate each, many queues each."""
-    return [point(label, "classes", count=count, size=size)
-            for label in ("tbf shared", "root htb", "tbf on each queue")
-            for size in (64, 300, 1514) for count in (1, 2, 4, 8, 16, 32, 64, 128)]
-
-
-FIGURES = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fairness,
-                                   committed)}
+def points_of(figure: str) -> Iterator[dict]:
+    """The points of a figure, as figures.toml has them."""
+    for one in TABLES["points"][figure]:
+        lists = [value if isinstance(value, list) else [value] for value in one.values()]
+        for values in itertools.product(*lists):
+            args = dict(zip(one, values))
+            label, what, on = args.pop("label"), args.pop("what"), args.pop("on", None)
+            usual, contender = TABLES["contenders"][label]
+            yield {"label": label, "kernel": on or usual, "contender": contender, "what": what,
+                   "args": args}
 
 
 def checked() -> dict[str, list[dict]]:
     """{figure: points} that the test measures again: on the kernel that it builds anyway."""
-    few = {"accuracy": {"rate": (1e9, 24e9)}, "imbalance": {"queues": (24,), "skew": (1,)},
-           "latency": {"flows": (64,), "stagger_us": (300,)},
-           "committed": {"count": (8,), "size": (1514,)},
-           "switching": {}, "fairness": {"count": (1,), "flows": (16,)}}
-    return {name: [p for p in FIGURES[name]() if p["kernel"] == "patched" and all(
+    return {name: [p for p in points_of(name) if p["kernel"] == "patched" and all(
         p["args"].get(key, values[0]) in values for key, values in wanted.items())]
-        for name, wanted in few.items()}
+        for name, wanted in TABLES["check"].items()}
 
 
 # ------------------------------------------------------------- host side
@@ -316,7 +238,7 @@ def tcp_figures(row: dict) -> dict:
 def store(name: str, rows: list[dict]) -> None:
     """Write a figure's rows."""
     keep_result(f"{name}.json", {
-        "what": FIGURES[name].__doc__.split("\n")[0], "rows": rows})
+        "what": TABLES["what"][name], "rows": rows})
 
 
 def same(new: dict, old: dict) -> bool:
@@ -327,7 +249,7 @@ def same(new: dict, old: dict) -> bool:
     for key, value in new.items():
         other = old.get(key)
         if isinstance(value, float) and isinstance(other, (int, float)):
-            if abs(value - other) > max(TOLERANCE.get(key, 0), 1e-9 * abs(other)):
+            if abs(value - other) > max(TABLES["tolerance"].get(key, 0), 1e-9 * abs(other)):
                 return False
         elif key in ("label", "what", "args") and value != other:
             return False
@@ -360,18 +282,19 @@ def check() -> None:
 def main(argv: Sequence[str]) -> None:
     """Measure the figures named, or all; draw."""
     parser = command_line("figures", __doc__, record=True)
-    parser.add_argument("figure", nargs="*", help=f"of {', '.join(FIGURES)} (all)")
+    parser.add_argument("figure", nargs="*", help=f"of {', '.join(TABLES['points'])} (all)")
     parser.add_argument("--check", action="store_true")
     args = parser.parse_args(argv)
-    names = args.figure or list(FIGURES)
+    names = args.figure or list(TABLES["points"])
     if args.check:
         check()
         return
     for name in names:
-        if name not in FIGURES:
-            raise Die(f"there is no figure '{name}'; they are {', '.join(FIGURES)}")
+        if name not in TABLES["points"]:
+            raise Die(f"there is no figure '{name}'; they are "
+                      + ', '.join(TABLES['points']))
     for name in names:
-        points = FIGURES[name]()
+        points = list(points_of(name))
         for which in sorted({one["kernel"] for one in points}):
             kernel.build(which)
         say(f"{name}: {len(points)} points")

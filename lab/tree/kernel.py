@@ -63,9 +63,6 @@ MEMORY = [f"CFLAGS_{file}.o=-include {LAB}/debug.h" for file in ("slub", "stackt
 STOCK_SPLAT = (r"WARNING: suspicious RCU usage", r"Call Trace:")
 # Where an x86_64 kernel is, below its folder.
 BZIMAGE = "arch/x86/boot/bzImage"
-# Below /sys/module: us between two scans, and bytes of the longest slot.
-KNOBS = {"sweep-base": "sch_cake/parameters/lab_knob",
-         "sweep-patched": "sch_rate_group/parameters/lab_knob"}
 
 
 def image(folder: Path | str) -> Path:
