@@ -1,59 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
 """The lab's one command line: python3 -B lab VERB [OPTION ...]
 
-Each verb is main() of a module in one of the rooms, which are, from the bottom up:
-tree, guest, load, gates and measure side by side, and report. 'VERB --help' says what a verb does
-and with which options, and does nothing.
+A verb is a module with main() in one of the rooms. 'VERB --help' says what it does and with which
+options, and does nothing.
 """
 
 import importlib
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tree.common import Die, guard
 from tree.results import recording
 
-VERBS = {  # verb: (module, what it does)
-    "setup": ("tree.setup", "install, download and build what is needed"),
-    "tree": ("tree.tree", "the base with the series; export them; apply them elsewhere"),
-    "kernel": ("tree.kernel", "build kernels"),
-    "module": ("tree.module", "a module and packages for stock kernels"),
-    "shell": ("guest.shell", "a shell in the patched kernel"),
-    "inside": ("guest.boot", "what the lab runs in a guest"),
-    "scenarios": ("load.table", "some figures of a kernel, for a look"),
-    "test": ("gates.test", "the gates, one after the other"),
-    "kunit": ("gates.kunit", "KUnit"),
-    "tdc": ("gates.tdc", "tc-testing"),
-    "ynl": ("gates.ynl", "the netlink description"),
-    "compat": ("gates.compat", "old commands"),
-    "torture": ("gates.torture", "trees of qdiscs at random"),
-    "changes": ("gates.changes", "options at random"),
-    "fuzz": ("gates.fuzz", "rate group and rate tree in user space"),
-    "mutants": ("gates.mutants", "what notices a broken rule"),
-    "coverage": ("gates.coverage", "which lines run"),
-    "ladder": ("gates.ladder", "each series with those before it"),
-    "check": ("gates.check", "what netdev asks"),
-    "openwrt": ("gates.openwrt", "the feed for OpenWrt"),
-    "arches": ("gates.arches", "the C files as programs of other architectures"),
-    "litmus": ("gates.litmus", "orderings, by the kernel's memory model"),
-    "stock": ("gates.stock", "the module on kernels of Debian"),
-    "gauntlet": ("gates.gauntlet", "four CPUs, KASAN and KCSAN"),
-    "demo": ("measure.demo", "loads that hurt"),
-    "figures": ("measure.figures", "the evaluation"),
-    "reported": ("measure.reported", "what users reported"),
-    "plots": ("measure.plots", "draw it"),
-    "bench": ("measure.bench", "CPU time per packet"),
-    "smp": ("measure.smp", "two real CPUs"),
-    "cost": ("measure.cost", "instructions per packet"),
-    "report": ("report.blocks", "results/ into the pages that show it"),
-    "trees": ("measure.trees", "shared htb: what each class gets"),
-}
+ROOMS = ("tree", "guest", "load", "gates", "measure", "report")  # from the bottom up
+FILES = [path for room in ROOMS for path in sorted(Path(__file__).with_name(room).glob("*.py"))]
+VERBS = {path.stem: path for path in FILES if "\ndef main(" in path.read_text()}
 
 
 def run(verb: str, argv: Sequence[str]) -> None:
     """Run a verb with the words after it."""
     try:
-        module = importlib.import_module(VERBS[verb][0])
+        module = importlib.import_module(f"{VERBS[verb].parent.name}.{verb}")
     except ModuleNotFoundError as error:
         raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
                   "'lab setup figures' installs that for /usr/bin/python3") from None
@@ -61,7 +30,7 @@ def run(verb: str, argv: Sequence[str]) -> None:
         guard(module.main, argv)
     finally:
         if recording():
-            importlib.import_module("report.blocks").fill()
+            importlib.import_module("report.report").fill()
 
 
 def main() -> None:
@@ -71,7 +40,8 @@ def main() -> None:
         if words and not words[0].startswith("-"):
             print(f"There is no verb '{words[0]}'.")
         print(__doc__)
-        print("\n".join(f"  {verb:<11}{what}" for verb, (_, what) in VERBS.items()))
+        for verb, path in VERBS.items():
+            print(f"  {verb:<11}" + re.search(r'"""(.*?)"*$', path.read_text(), re.M)[1])
         sys.exit(words[:1] not in (["--help"], ["-h"]))
     run(words[0], words[1:])
 

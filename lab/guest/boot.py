@@ -361,7 +361,7 @@ def run_script(kernel: Path | str, name: str, module: str, spec: Any,
         if on_row:
             on_row(rows[-1])
 
-    words = [os.path.realpath(sys.executable), "-B", f"{ROOT}/lab", "inside", module,
+    words = [os.path.realpath(sys.executable), "-B", f"{ROOT}/lab", "boot", module,
              json.dumps(spec)]
     guest = boot(
         image(kernel), name, f"{shlex.join(words)} >/run/job/progress",
@@ -410,8 +410,8 @@ def _number(path):
 
 
 def main(argv: Sequence[str]) -> None:
-    """lab inside: what run_script() runs in the guest."""
-    parser = command_line("inside", "Run by the lab in a guest: a function of a module.")
+    """What run_script() runs in the guest."""
+    parser = command_line("boot", "Run by the lab in a guest: a function of a module.")
     parser.add_argument("module", help="like load.tcp:measure_cases")
     parser.add_argument("spec", help="JSON")
     args = parser.parse_args(argv)

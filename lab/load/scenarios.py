@@ -5,14 +5,16 @@ A scenario drives the device hop0 (lab/load/hop.py), or is a case of lab/load/tc
 figures. What there is, and what is shown of it: lab/load/room.py.
 """
 
+import json
 import time
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from guest.boot import boot_script
 from tree import kernel
+from tree.results import command_line
 
 from load import tcp
 from load.bed import Bed
@@ -129,3 +131,14 @@ def derive(figures: dict) -> None:
             here, there = ({host: 100 * bps / sum(one["host_bps"].values())
                             for host, bps in one["host_bps"].items()} for one in (row, root))
             row["off"] = max(abs(here[host] - there[host]) for host in here)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Print some figures of a kernel, as they come; nothing is stored."""
+    parser = command_line("scenarios", __doc__)
+    parser.add_argument("kernel", help="its name, or a folder that has it and hop.ko")
+    parser.add_argument("pattern", nargs="*", help="what a scenario's name contains (all)")
+    args = parser.parse_args(argv)
+    wanted = {name for name in SCENARIOS for text in args.pattern or [""] if text in name}
+    measure(args.kernel, wanted, lambda name, row, s: print(
+        f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True), slow=True)

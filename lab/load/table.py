@@ -2,13 +2,12 @@
 """The table of make demo: what of the room of loads is printed, and how."""
 
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from tree.repo import KERNEL
-from tree.results import RESULTS, command_line, keep_result
+from tree.results import RESULTS, keep_result
 
 from load.room import ALSO, ROWS, SCENARIOS
-from load.scenarios import measure
 
 STORED = RESULTS / "scenarios.json"
 # Kernels: the unpatched one, the one without a rate group, the one with all series.
@@ -69,14 +68,3 @@ def store(results: dict) -> None:
     keep_result(STORED.name, {
         "what": "scenarios in virtual time; rates in bit/s, waits in s or as the name says, "
         "excess in bytes", "kernels": results})
-
-
-def main(argv: Sequence[str]) -> None:
-    """lab scenarios: some figures of a kernel, as they come; nothing is stored."""
-    parser = command_line("scenarios", __doc__)
-    parser.add_argument("kernel", help="its name, or a folder that has it and hop.ko")
-    parser.add_argument("pattern", nargs="*", help="what a scenario's name contains (all)")
-    args = parser.parse_args(argv)
-    wanted = {name for name in SCENARIOS for text in args.pattern or [""] if text in name}
-    measure(args.kernel, wanted, lambda name, row, s: print(
-        f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True), slow=True)

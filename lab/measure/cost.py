@@ -34,7 +34,7 @@ from typing import Any
 
 from guest import qemu
 from guest.initramfs import cpio
-from load import trees
+from load import classes as htb
 from load.bed import EF
 from load.traffic import FRAME
 from tree.common import (
@@ -172,15 +172,15 @@ def kind(case: Case, kernel: Kernel) -> str:
     return case.beside if case.beside and kernel.name == "base" else case.kind
 
 
-def flat(case: Case) -> trees.Tree:
+def flat(case: Case) -> htb.Tree:
     """The classes of a case."""
-    return trees.flat(case.classes, case.queues, case.rate)
+    return htb.flat(case.classes, case.queues, case.rate)
 
 
 def qdiscs(case: Case, kernel: Kernel) -> list[str]:
     """Lines for tc -batch."""
     if case.classes:
-        return trees.tree_lines(flat(case), kind(case, kernel), case.queues)
+        return htb.tree_lines(flat(case), kind(case, kernel), case.queues)
     set_up = "qdisc replace dev hop0 root handle 1:"
     if case.kind in ("cake_mq", "cake"):
         return [f"{set_up} {case.kind} bandwidth {case.rate:.0f}bit {case.options}"]
@@ -202,7 +202,7 @@ def flows(case: Case, kernel: Kernel) -> list[str]:
     """What tells the flows of a case apart."""
     if case.classes:
         return [f"queue={one.queue} "
-                f"priority={trees.priority(kind(case, kernel), one.queue, one.leaf)}"
+                f"priority={htb.priority(kind(case, kernel), one.queue, one.leaf)}"
                 for one in flat(case).flows]
     return [f"queue={queue} tos={tos} flows={case.flows}" for queue in range(case.queues)
             for tos in ((0, EF) if case.options else (0,))]

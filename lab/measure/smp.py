@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guest.boot import run_script
-from load import trees
+from load import classes as htb
 from load.bed import install, shared_writes
 from load.hop import NAME, Hop
 from load.traffic import FRAME, tc
@@ -125,9 +125,9 @@ def hold(case: str, contender: str) -> dict:
     return row
 
 
-def classes(rate: float) -> trees.Tree:
+def classes(rate: float) -> htb.Tree:
     """What an htb has in the second table: two classes, each of them on both queues."""
-    return trees.flat(2, 2, rate)
+    return htb.flat(2, 2, rate)
 
 
 def speed(case: str, contender: str) -> dict:
@@ -141,12 +141,12 @@ def speed(case: str, contender: str) -> dict:
         hop = Hop(2)
         htb = contender.removeprefix("mq + ").startswith("htb")
         if htb:
-            tc("-batch -", "\n".join(trees.tree_lines(classes(rate), contender, 2)))
+            tc("-batch -", "\n".join(htb.tree_lines(classes(rate), contender, 2)))
         else:
             install(contender, rate, 2)
         for q in range(cpus):
             hop.stream(q, mode="paced", rate=200e9, size=size,
-                       priority=trees.priority(contender, q, q + 1) if htb else 0)
+                       priority=htb.priority(contender, q, q + 1) if htb else 0)
         hop.meter(0, from_s=0.2)
         before = None if htb else shared_writes()
         got = hop.run(1.2)

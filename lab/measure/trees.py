@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from guest.boot import boot_script
+from load.classes import CONTENDERS, TREES
 from load.shares import GBIT, Tree, ideal
-from load.trees import CONTENDERS, TREES
 from tree import kernel
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
 from tree.results import command_line, put_tables, verdict
@@ -126,14 +126,14 @@ def simulate(name: str) -> Row:
 
 def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]:
     """Trees in the patched kernel."""
-    rows, _ = boot_script("um", f"trees-{job}", "load.trees:run_trees",
+    rows, _ = boot_script("um", f"trees-{job}", "load.classes:run_trees",
                           {"trees": names, "contenders": contenders},
                           hop=kernel.module("patched"), virtual=True, timeout=1500)
     return [in_kernel(row) for row in rows]
 
 
 def in_kernel(row: dict) -> Row:
-    """What load.trees.run() has measured."""
+    """What load.classes.run() has measured."""
     tree = TREES[row["tree"]]()
     return Row(row["tree"], tree, 100 * row["bps"][0] / tree.due,
                off(tree, row["bps"]), row["excess"] / 1000,

@@ -13,7 +13,7 @@ from gates import check
 from load import table
 from load.room import SCENARIOS
 from measure import reported, smp
-from report import blocks
+from report import report
 from tree import common, repo, results
 
 RESULTS = results.RESULTS
@@ -26,16 +26,16 @@ class Results(unittest.TestCase):
 
     def test_blocks(self):
         """Marked places say what results/ says."""
-        self.assertEqual(blocks.stale(), [], "run 'python3 -B lab report'")
+        self.assertEqual(report.stale(), [], "run 'python3 -B lab report'")
 
     def test_marks(self):
         """A mark that is not known is no success; each that is known is somewhere."""
         with self.assertRaises(common.Die):
-            blocks.filled("<!-- made: nonsense -->\n<!-- end -->\n", "x.md")
-        text = "".join(page.read_text() for page in blocks.pages())
-        self.assertEqual(set(blocks.BLOCKS), {name for _, name, *_ in blocks.BLOCK.findall(text)})
-        self.assertEqual(set(blocks.figures()), {name for _, name, _ in
-                                                 blocks.FIGURE.findall(text)})
+            report.filled("<!-- made: nonsense -->\n<!-- end -->\n", "x.md")
+        text = "".join(page.read_text() for page in report.pages())
+        self.assertEqual(set(report.BLOCKS), {name for _, name, *_ in report.BLOCK.findall(text)})
+        self.assertEqual(set(report.figures()), {name for _, name, _ in
+                                                 report.FIGURE.findall(text)})
 
     def test_demo(self):
         """Recorded figures are within their bounds."""

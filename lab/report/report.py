@@ -179,7 +179,7 @@ def filled(text: str, name: str) -> str:
 
     def known(kind, where):
         if where not in kind:
-            raise Die(f"{name} has a mark '{where}', which lab/report/blocks.py does not know")
+            raise Die(f"{name} has a mark '{where}', which lab/report/report.py does not know")
         return kind[where]
 
     def block(found):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trees of classes, as htb has them, and the loads of their leaves, over many queues: trees.txt.
+"""Trees of classes, as htb has them, and the loads of their leaves, over many queues: classes.txt.
 
 What each class should get is its rate, then, by priority and quantum, its part of what
 others leave (ideal()). The same tree runs in the simulator of lab/measure/trees, and in a
@@ -168,7 +168,7 @@ class Entry:
 def read_trees() -> dict[str, Entry]:
     """{name: tree} of trees.txt."""
     found, name = {}, ""
-    for line in Path(__file__).with_name("trees.txt").read_text().splitlines():
+    for line in Path(__file__).with_name("classes.txt").read_text().splitlines():
         if line.startswith(" "):
             found[name].lines.append(line)
         elif line and not line.startswith("#"):
