@@ -101,6 +101,7 @@ check: tree ## what netdev asks of each patch and of the series, as one table [F
 	@$(LAB) check $(call flags,FAST)
 
 test: ## every kind of test but coverage, ladder and gauntlet, some in part: "N passed, N failed"
+	@$(LAB) setup packages
 	@$(LAB) test
 
 am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SERIES=2: those up to patches/2-*]

@@ -25,7 +25,7 @@ def run(verb: str, argv: Sequence[str]) -> None:
         module = importlib.import_module(f"{VERBS[verb].parent.name}.{verb}")
     except ModuleNotFoundError as error:
         raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
-                  "'lab setup figures' installs that for /usr/bin/python3") from None
+                  "'lab setup packages figures' installs that for /usr/bin/python3") from None
     try:
         guard(module.main, argv)
     finally:

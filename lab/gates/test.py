@@ -1,137 +1,132 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make test: every gate in order; the last line is 'N passed, N failed'.
+"""make test: every gate in order, by pytest; the last line is 'N passed, N failed'.
 
-Each gate is a make target or a script of its own, so that what fails here can
-be run alone. A gate that prints 'N passed, N failed' adds these numbers, any
-other counts as one. Gates that leave a CPU idle run side by side; what they print
-is shown when they and those before them have ended. Times go to times.json.
+Each gate is a verb of the lab or the lab's own tests, so that what fails here can be run alone. A
+gate that prints 'N passed, N failed' adds these numbers, any other counts as one. Gates that leave
+a CPU idle run side by side; what they print is shown when they and those before them have ended.
+Words are a filter, as of pytest -k: 'lab test fuzz or demo'; --junit writes what happened as XML. A
+run of all notes its times in times.json.
 """
 
-import itertools
 import os
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tree.common import JOBS, ROOT
+import pytest
+from tree.common import JOBS, ROOT, START
 from tree.results import command_line, record_time
 
-PY = [sys.executable, "-B"]
-LAB = ROOT / "lab"
-GATES = (  # (name, what runs)
-    ("set-up", ("setup",)),
-    ("series applies", ("tree", "apply")),
-    ("copies in step", ("tree", "check-copies")),
-    ("tc builds", ("setup", "iproute2")),
-    ("kernel builds", ("kernel", "patched")),
-    ("patches", ("check", "--fast")),
-    ("tdc", ("tdc",)),
-    ("mutants", ("mutants",)),
-    ("stock kernel", ("stock",)),
-    ("compat", ("compat",)),
-    ("changes", ("changes",)),
-    ("YNL", ("ynl",)),
-    ("torture", ("torture", "--kernel", "um")),
-    ("OpenWrt", ("openwrt",)),
-    ("litmus", ("litmus",)),
-    ("architectures", ("arches",)),
-    ("tooling", ("test_tooling.py",)),
-    ("KUnit", ("kunit",)),
-    ("fuzz", ("fuzz",)),
-    ("fuzz, sanitized", ("fuzz", "--san", "1", "--seeds", "300", "--threads", "4")),
-    ("fuzz finds faults", ("fuzz", "--faults")),
-    ("reported", ("reported", "--brief")),
-    ("demo", ("demo",)),
-    ("trees", ("trees", "--brief")),
-    ("figures", ("figures", "--check")),
-)
-NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
+LAB = (ROOT / "lab",)
+GATES = {  # name: what Python runs: a verb and its options, if it is not a file or a module
+    "set-up": ("setup",),
+    "series applies": ("tree", "apply"),
+    "copies in step": ("tree", "check-copies"),
+    "tc builds": ("setup", "iproute2"),
+    "kernel builds": ("kernel", "patched"),
+    "patches": ("check", "--fast"),
+    "tdc": ("tdc",),
+    "mutants": ("mutants",),
+    "stock kernel": ("stock",),
+    "compat": ("compat",),
+    "changes": ("changes",),
+    "YNL": ("ynl",),
+    "torture": ("torture", "--kernel", "um"),
+    "OpenWrt": ("openwrt",),
+    "litmus": ("litmus",),
+    "architectures": ("arches",),
+    "tooling": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "lab/tests"),
+    "KUnit": ("kunit",),
+    "fuzz": ("fuzz",),
+    "fuzz, sanitized": ("fuzz", "--san", "1", "--seeds", "300", "--threads", "4"),
+    "fuzz finds faults": ("fuzz", "--faults"),
+    "reported": ("reported", "--brief"),
+    "demo": ("demo",),
+    "trees": ("trees", "--brief"),
+    "figures": ("figures", "--check"),
+}
+NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}  # all else stands on them
 # Do not keep two CPUs busy; the longest come first
 BESIDE = {"tdc", "stock kernel", "compat", "torture", "changes", "tooling", "YNL", "KUnit",
           "OpenWrt", "litmus", "architectures", "mutants", "patches"}
-
-
-def where(name: str) -> list:
-    """What Python runs for the first word of a gate: a verb of lab/, or a file in it."""
-    return [LAB / name] if name.endswith(".py") else [LAB, name]
+# What a gate says at its end, or pytest does
+TOLD = re.compile(r"(?:(\d+) failed, )?(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?(?: |$)")
+OUTCOMES = {}  # {gate: Outcome}
 
 
 @dataclass
 class Outcome:
-    """Of a gate: (passed, failed, skipped), how long it took, and what it printed, if kept."""
+    """Of a gate: (passed, failed, skipped), s that it took, and what it printed, if kept."""
 
     numbers: tuple[int, int, int]
     seconds: float
     text: str
 
 
-def run_gate(command: Sequence[str], show: bool) -> Outcome:
+def run_gate(name: str, show: bool) -> Outcome:
     """Run one gate; show: pass its output on at once, instead of keeping it."""
+    command = GATES[name]
     env = {key: value for key, value in os.environ.items() if key != "QDISC_KIND"}
-    tail, kept, start = "", [], time.monotonic()
-    with subprocess.Popen([*PY, *where(command[0]), *command[1:]], cwd=ROOT, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          errors="replace", env=env) as gate:
+    numbers, kept, start = None, [], time.monotonic()
+    words = [sys.executable, "-B", *(() if command[0] == "-m" else LAB), *command]
+    with subprocess.Popen(words, cwd=ROOT, text=True, stdout=subprocess.PIPE, errors="replace",
+                          stderr=subprocess.STDOUT, env=env) as gate:
         for line in gate.stdout:
-            found = re.match(r"\d+ passed, \d+ failed(, \d+ skipped.*)?$", line)
-            tail = line if found else tail
-            shown = ("   " if found else "") + line
+            if found := TOLD.match(line):
+                before, passed, failed, skipped = (int(number or 0) for number in found.groups())
+                numbers = passed, before + failed, skipped
+            kept.append(("   " if found else "") + line)
             if show:
-                print(shown, end="", flush=True)
-            else:
-                kept.append(shown)
-    numbers = [int(n) for n in re.findall(r"\d+", tail)]
-    passed, failed, skipped = (numbers + [0, 0, 0])[:3]
-    if not numbers:
-        passed, failed = (1, 0) if gate.returncode == 0 else (0, 1)
-    elif gate.returncode and not failed:
-        failed = 1
-    return Outcome((passed, failed, skipped), time.monotonic() - start, "".join(kept))
+                print(kept[-1], end="", flush=True)
+    passed, failed, skipped = numbers or (not gate.returncode, 0, 0)
+    return Outcome((int(passed), failed or int(gate.returncode != 0), skipped),
+                   time.monotonic() - start, "" if show else "".join(kept))
 
 
-def outcomes() -> Iterator[tuple[str, Outcome]]:
-    """Run all gates; (name, outcome) in order."""
-    for beside, group in itertools.groupby(GATES, key=lambda gate: gate[0] in BESIDE):
-        gates = list(group)
-        if not beside:
-            for name, command in gates:
-                print(f"== {name}", flush=True)
-                yield name, run_gate(command, show=True)
-            continue
-        print(f"== side by side: {', '.join(name for name, _ in gates)}", flush=True)
-        with ThreadPoolExecutor(JOBS) as pool:
-            running = [pool.submit(run_gate, command, False) for _, command in gates]
-            for (name, _), job in zip(gates, running, strict=True):
-                outcome = job.result()
-                print(f"== {name}\n{outcome.text}", end="", flush=True)
-                yield name, outcome
+@pytest.fixture(scope="session")
+def beside(request: pytest.FixtureRequest) -> Iterator[dict[str, Future]]:
+    """{gate: its Outcome to come} of those that run side by side."""
+    chosen = [item.callspec.params["name"] for item in request.session.items]
+    with ThreadPoolExecutor(JOBS) as pool:
+        yield {name: pool.submit(run_gate, name, False) for name in chosen if name in BESIDE}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_gate(name: str, request: pytest.FixtureRequest) -> None:
+    """A gate passes if nothing in it fails."""
+    print(f"== {name}", flush=True)
+    outcome = (request.getfixturevalue("beside")[name].result() if name in BESIDE
+               else run_gate(name, show=True))
+    OUTCOMES[name] = outcome
+    failed = outcome.numbers[1]
+    print(f"{outcome.text}-- {name}: {'FAILED' if failed else 'ok'}, {outcome.seconds:.0f} s",
+          flush=True)
+    if failed and name in NEEDED:
+        pytest.exit(f"'{name}' failed, which everything else stands on")
+    assert not failed
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run all gates; a gate that others stand on ends the run if it fails."""
-    command_line("test", __doc__, record=True).parse_args(argv)
-    start = time.monotonic()
-    total = [0, 0, 0]
-    seconds = {}
-    stopped = ""
-    for name, outcome in outcomes():
-        seconds[name] = round(outcome.seconds, 1)
-        total = [a + b for a, b in zip(total, outcome.numbers)]
-        print(f"-- {name}: {'ok' if not outcome.numbers[1] else 'FAILED'}, "
-              f"{seconds[name]:.0f} s", flush=True)
-        if outcome.numbers[1] and name in NEEDED:
-            stopped = name
-            break
-    if not total[1]:
+    """Run the gates."""
+    parser = command_line("test", __doc__, record=True)
+    parser.add_argument("filter", nargs="*", help="which (all)")
+    parser.add_argument("--junit", metavar="FILE")
+    args = parser.parse_args(argv)
+    words = ["-p", "no:cacheprovider", "-q", "-s", "--no-header", "--tb=no", "--no-summary",
+             __file__]
+    words += ["-k", " ".join(args.filter)] if args.filter else []
+    words += [f"--junitxml={args.junit}"] if args.junit else []
+    pytest.main(words)
+    passed, failed, skipped = map(sum, zip((0, 0, 0), *(
+        outcome.numbers for outcome in OUTCOMES.values())))
+    seconds = {name: round(outcome.seconds, 1) for name, outcome in OUTCOMES.items()}
+    if not failed and len(OUTCOMES) == len(GATES):
         record_time("test", gates_s=seconds)
-    print(f"{os.environ.get('QDISC_KIND', '')} run, {time.monotonic() - start:.0f} s: "
+    print(f"{os.environ.get('QDISC_KIND', '')} run, {time.time() - START:.0f} s: "
           + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
-    if stopped:
-        print(f"stopped after '{stopped}', which everything else stands on")
-    print(f"{total[0]} passed, {total[1]} failed"
-          + (f", {total[2]} skipped" if total[2] else ""))
-    sys.exit(1 if total[1] else 0)
+    print(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
+    sys.exit(bool(failed) or not passed)

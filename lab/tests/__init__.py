@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of the lab itself, by subject; lab/test_tooling.py runs them."""
+"""Tests of the lab itself, by subject; pytest runs them."""
 
 from collections.abc import Callable
 from typing import Any

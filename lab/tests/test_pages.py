@@ -86,7 +86,7 @@ class Results(unittest.TestCase):
         self.assertFalse([line for line in text.splitlines() if line.startswith(" ")])
         with tempfile.TemporaryDirectory() as name, \
                 unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
-                unittest.mock.patch.object(common, "RESULTS", Path(name)):
+                unittest.mock.patch.object(results, "RESULTS", Path(name)):
             noted = Path(name) / "versions.json"
             noted.write_text('{"series": 3, "files": {"x.json": 2}}')
             results.keep_result("y.json", data)
@@ -96,7 +96,7 @@ class Results(unittest.TestCase):
         """Tables take the place of those that begin alike, all of them; others stay."""
         with tempfile.TemporaryDirectory() as name, \
                 unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
-                unittest.mock.patch.object(common, "RESULTS", Path(name)):
+                unittest.mock.patch.object(results, "RESULTS", Path(name)):
             page = Path(name) / "x.md"
             page.write_text("```\na\n1\n```\n```\nb\n2\n```\n```\nc\n3\n```\n")
             results.put_tables(["a", "4"], ["c", "5"], report="x.md")
