@@ -81,8 +81,8 @@ torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang 
 changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
 	@$(LAB) changes $(call options,SEED SEEDS OPS)
 
-fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
-	@$(LAB) fuzz $(call options,SEED SEEDS TIME FAMILY THREADS SAN SRC INC) $(call flags,FAULTS)
+fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
+	@$(LAB) fuzz $(call options,SEED SEEDS FAMILY THREADS SAN) $(call flags,FAULTS)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) setup iproute2

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from tree.common import BUILD, ROOT, Die, kernel_env, run, say
+from tree.common import BUILD, Die, kernel_env, run, say
 from tree.cross import ARCHES, RUNNER
 from tree.results import command_line, verdict
 from tree.setup import loudly
@@ -33,8 +33,7 @@ def simulated(arch: str) -> tuple[int, list[str]]:
     for name, seeds in SEEDS.items():
         if name == "group" and arch in NARROW:
             continue
-        part = fuzz.Part(name, ROOT / f"net/sched/sch_rate_{name}.c",
-                         ROOT / f"include/net/sch_rate_{name}.h")
+        part = fuzz.Part(name)
         part.shims()
         program = OUT / f"{arch}-{name}"
         _, *flags = part.compiler()

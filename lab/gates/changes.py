@@ -21,15 +21,17 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
 from load.bed import EF, deviation, jain, paced
 from load.hop import NAME, Hop
-from load.scenarios import built
 from load.traffic import PARENTS, command, tc
 from tree.common import Die, say
+from tree.kernel import module
 from tree.results import command_line
 
 from gates.shrink import shrunk
@@ -44,36 +46,14 @@ BOOTS = 12  # at most, to shrink a failure
 
 # ----------------------------------------------------------------- the changes
 
-KINDS = {"cake_mq": 3, "mq + cake": 4, "mqprio + cake": 1, "mq + tbf": 3, "mq + both": 1}
-RATES = ("1mbit", "20mbit", "100mbit", "250mbit")  # on the way
-LAST_RATES = (100e6, 250e6, 1e9)
-MODES = ("besteffort", "diffserv3", "diffserv4", "diffserv8", "precedence")
-GROUPS = ("shared", "shared 2", "shared 3", "noshared")
-OVERHEADS = ("overhead 40", "overhead -20", "atm overhead 20", "ptm", "noatm", "raw")
-TINS = ((.3, MODES), (.2, OVERHEADS))
-CAKE = (  # (chance, words of which one is taken)
-    (.4, tuple(f"bandwidth {rate}" for rate in RATES)),
-    (.5, ("ingress", "ingress", "egress")),
-    (.2, ("flowblind", "srchost", "hosts", "flows", "dual-srchost", "triple-isolate")),
-    (.1, ("memlimit 1mb", "memlimit 32mb")),
-    (.1, ("split-gso", "no-split-gso", "ack-filter", "wash")),
-    (.2, ("rtt 1ms", "rtt 10ms", "rtt 1s")),
-)
-CAKE_LAST = ("egress raw noatm memlimit 500k rtt 100ms flows split-gso "
-             "no-ack-filter nowash")
-TBF_LAST = "burst 16kb limit 10mb"
-INNER = ("bfifo limit 10mb", "pfifo limit 1000", "codel", "codel target 100us interval 1ms",
-         "fq_codel", "fq_codel target 100us interval 1ms")
-SHORT = {"depth": 16}
-LOADS = (  # of a queue, as for Hop.stream()
-    SHORT, SHORT, {"tos": EF, **SHORT}, {"size": 300, **SHORT},
-    {"size": 32000, "gso": 1448, "depth": 2},
-    {"mode": "poisson", "rate": 10e6, "size": 200, "tos": EF},
-    {"mode": "poisson", "rate": 1e5, "size": 64, "refuse": 1e-3},
-)
+TABLES = tomllib.loads(Path(__file__).with_name("changes.toml").read_text())
+INNER, MODES, RATES, GROUPS = (TABLES[key] for key in ("inner", "modes", "rates", "groups"))
+TBF_LAST = TABLES["tbf last"]
+LOADS = [{key: EF if value == "EF" else value for key, value in load.items()}
+         for load in TABLES["loads"]]
 # What of these waits at the end still has the tin and overhead of when it came, so where
 # they are, these stay as they are.
-FLOODS = (paced(100e6), paced(300e6), paced(300e6, on=5e-3, off=20e-3), {"depth": 128})
+FLOODS = [paced(100e6), paced(300e6), paced(300e6, on=5e-3, off=20e-3), {"depth": 128}]
 
 
 class Plan:
@@ -81,13 +61,13 @@ class Plan:
 
     def __init__(self, seed: int, ops: int) -> None:
         self.rng = random.Random(seed)
-        self.parent, _, kind = self.one(KINDS).rpartition(" + ")
+        self.parent, _, kind = self.one(TABLES["kinds"]).rpartition(" + ")
         self.queues = self.one((4, 8))
         self.kinds = [("cake", "tbf")[q % 2] if kind == "both" else kind
                       for q in range(self.queues)]
         halves = self.parent != "" and self.rng.random() < .25
         self.numbers = [1 + (halves and q >= self.queues // 2) for q in range(self.queues)]
-        self.rate = self.one(LAST_RATES)
+        self.rate = self.one(TABLES["last rates"])
         self.mode = self.one(MODES)
         self.floods = self.rng.random() < .5
         loads = LOADS + FLOODS * self.floods
@@ -123,7 +103,8 @@ class Plan:
         if kind == "tbf":
             return (f"tbf rate {rate or self.one(RATES)} limit {self.one(('1mb', '10mb'))} "
                     f"burst {self.one(('10kb', '16kb', '64kb', '1mb'))}")
-        some = [self.one(words) for chance, words in (*TINS * (not self.floods), *CAKE)
+        tins = [] if self.floods else TABLES["tins"]
+        some = [self.one(words) for chance, words in (*tins, *TABLES["cake"])
                 if self.rng.random() < chance]
         if rate:
             some = [w for w in some if not w.startswith("band")] + [f"bandwidth {rate}"]
@@ -178,7 +159,7 @@ class Plan:
     def lines_of_end(self) -> list[str]:
         """To the configuration that is measured: options and rates first, then groups."""
         mtu = [f"ip link set {NAME} mtu 1500"]
-        cake = f"{CAKE_LAST} bandwidth {self.rate:.0f}bit {self.mode}"
+        cake = f"{TABLES['cake last']} bandwidth {self.rate:.0f}bit {self.mode}"
         if not self.parent:
             lines = [f"tc qdisc replace dev {NAME} root cake_mq {cake}"]
         else:
@@ -346,11 +327,9 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=1, help="the first (1)")
     parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
     parser.add_argument("--ops", type=int, default=40, help="changes of a seed (40)")
-    parser.add_argument("--kernel", default="patched", help="as lab/tree/kernel.py calls it "
-                        "(patched), or a folder that has the kernel and hop.ko")
     args = parser.parse_args(argv)
     first, number, count = args.seed, args.seeds, args.ops
-    kernel = built(args.kernel)
+    kernel = "um", module("patched")
     say(f"{number} seeds of {count} changes under load, in virtual time (about "
         f"{2 * number} s)")
     failed = 0

@@ -4,8 +4,7 @@
 Boots a kernel that counts (gcov) with KUnit, tdc, YNL, compat and some scenarios, adds
 the counts up, and compares them with the lines that the series add to the C files of
 net/sched, tests left out. BOUND percent of those that are code must have run, and each
-that has not is explained in lab/gates/coverage.txt. Writes coverage.json; --again
-judges the counts of the last run.
+that has not is explained in lab/gates/coverage.txt. Writes coverage.json.
 """
 
 import collections
@@ -221,13 +220,10 @@ def judge(figures: dict[str, list], known: dict) -> tuple[int, list[str]]:
 
 def main(argv: Sequence[str]) -> None:
     """Measure, store, print and judge."""
-    parser = command_line("coverage", __doc__, record=True)
-    parser.add_argument("--again", action="store_true", help="judge the counts of the last run")
-    args = parser.parse_args(argv)
+    command_line("coverage", __doc__, record=True).parse_args(argv)
     known = explanations()
-    if not args.again:
-        say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
-        measure()
+    say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
+    measure()
     figures = collect()
     shown = summary(figures)
     keep_result(RESULTS.name, {

@@ -23,7 +23,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -74,16 +73,19 @@ def checked(text: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the C files: "group" or "tree", the file and its header, in a folder net."""
+    """One of the C files with its header: "group" or "tree"."""
 
     name: str
-    source: Path
-    header: Path
 
     @property
     def files(self) -> dict[str, Path]:
-        """What can have faults, by its name in faults.txt."""
-        return dict(zip(FILES[self.name], (self.source, self.header), strict=True))
+        """What can have faults, by its name in faults.txt: the source and the header."""
+        return {name: ROOT / name for name in FILES[self.name]}
+
+    @property
+    def source(self) -> Path:
+        """The C file."""
+        return ROOT / FILES[self.name][0]
 
     @property
     def rest(self) -> Path:
@@ -102,21 +104,20 @@ class Part:
         """
         shim = {"tree": "checked.h", "kunit": "kunit.h"}.get(name or self.name, "kernel.h")
         others = re.compile(r"#include <((?:linux|asm|kunit|net(?!/sch_rate_))/[^>]+)>")
-        for file in (self.source, self.header, *more):
+        for file in (*self.files.values(), *more):
             for header in others.findall(file.read_text()):
                 path = OUT / f"include-{name or self.name}" / header
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"#include <{shim}>\n")
 
-    def compiler(self, *more: Any, header: Path | None = None, name: str = "") -> list:
-        """The command that compiles with this header, or another one; name: as in shims()."""
+    def compiler(self, *more: Any, include: Path = ROOT / "include", name: str = "") -> list:
+        """The command that compiles with the header below a folder; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
         return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
-                "-I", (header or self.header).parent.parent, *more]
+                "-I", include, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
-        """Copies of source and header whose products are checked, with a fault in one."""
-        copies = []
+        """(source, where its header is) of copies whose products are checked, a fault in one."""
         for name, path in self.files.items():
             text = path.read_text()
             if fault and name == fault["file"]:
@@ -127,18 +128,17 @@ class Part:
             copy = folder / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(checked(text))
-            copies.append(copy)
-        return copies[0], copies[1]
+        return folder / FILES[self.name][0], folder / "include"
 
     def build(self, sanitizer: str) -> Path:
         """Compile the fuzzer; returns the program. With --san 1, products are checked, too."""
         program = OUT / f"fuzz-{self.name}{sanitizer and '-'}{sanitizer}"
         self.shims()
-        source, header = self.source, self.header
+        source, include = self.source, ROOT / "include"
         if sanitizer == "1":
-            source, header = self.copy(OUT / f"checked-{self.name}")
+            source, include = self.copy(OUT / f"checked-{self.name}")
         run(self.compiler(*SANITIZERS[sanitizer], source, *self.simulator(), "-o", program,
-                          header=header),
+                          include=include),
             f"fuzz-build-{self.name}", f"building the fuzzer of the rate {self.name}", 3)
         return program
 
@@ -149,7 +149,6 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add = parser.add_argument
     add("--seed", type=int, default=1, help="the first scenario (1), made from its number")
     add("--seeds", type=int, help="how many ({group}; {tree} of the rate tree)".format(**SEEDS))
-    add("--time", type=int, metavar="S", help="go on for so many seconds instead")
     add("--family", default="-", metavar="NAME",
         help="only this kind of scenario; tree: those of the rate tree; rows: two tables, what "
         "lateness costs and what is written below the rate; the names of others are in "
@@ -162,10 +161,6 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     add("--faults", action="store_true", help="plant those of lab/gates/fuzz/faults.txt, one at "
         "a time: each must make one of the first {group} scenarios fail, of the rate tree "
         "{tree}".format(**FAULTY))
-    add("--src", type=Path, metavar="FILE", help="another sch_rate_group.c, and nothing else; "
-        "with --family tree, another sch_rate_tree.c")
-    add("--inc", type=Path, default=ROOT / "include", metavar="FOLDER",
-        help="where net/sch_rate_group.h is, and net/sch_rate_tree.h")
     args = parser.parse_args(argv)
     if args.san == "thread" and args.family == "tree":
         parser.error("the rate tree is not run with threads")
@@ -177,25 +172,19 @@ def parts(args: argparse.Namespace) -> list[Part]:
     names = [*SEEDS]
     if args.family == "tree":
         names = ["tree"]
-    elif args.family != "-" or args.src or args.san == "thread":
+    elif args.family != "-" or args.san == "thread":
         names = ["group"]
-    found = [Part(name, args.src or ROOT / f"net/sched/sch_rate_{name}.c",
-                  args.inc / f"net/sch_rate_{name}.h") for name in names]
-    for path in (file for part in found for file in part.files.values()):
-        if not path.exists():
-            raise Die(f"{path} does not exist; --src names the C file, --inc the folder that "
-                      "has its header in a folder net")
-    return found
+    return [Part(name) for name in names]
 
 
 def kunit(part: Part, sanitizer: str) -> Path:
     """Compile the KUnit cases of the rate group for user space; returns the program."""
     program = OUT / f"kunit-{sanitizer}"
     part.shims("kunit", TEST)
-    source, header = part.copy(OUT / f"checked-{part.name}")
+    source, include = part.copy(OUT / f"checked-{part.name}")
     # The kernel's u64 has another format
     run(part.compiler(*SANITIZERS[sanitizer], "-Wno-format", source, TEST, HERE / "kunit.c",
-                      "-o", program, header=header, name="kunit"),
+                      "-o", program, include=include, name="kunit"),
         "fuzz-build-kunit", "building the KUnit cases of the rate group for user space", 5)
     return program
 
@@ -217,10 +206,10 @@ def ask(program: Path, *args: Any) -> list[str]:
 def plant(fault: dict, part: Part) -> Path:
     """Compile the fuzzer with a fault in a copy of the files."""
     folder = OUT / f"fault-{fault['number']}"
-    source, header = part.copy(folder, fault)
+    source, include = part.copy(folder, fault)
     program = folder / "fuzz"
     rest = [part.rest] if fault["file"] == FILES[part.name][0] else part.simulator()
-    run(part.compiler(source, *rest, "-o", program, header=header),
+    run(part.compiler(source, *rest, "-o", program, include=include),
         f"fuzz-fault-{fault['number']}")
     return program
 
@@ -262,26 +251,12 @@ def faults(tested: Sequence[Part]) -> None:
     verdict(len(listed) - len(failed), failed)
 
 
-def rounds(part: Part, args: argparse.Namespace) -> Iterator[tuple[int, int]]:
-    """(first seed, how many) of one chunk after the other."""
-    seed, left = args.seed, args.seeds or SEEDS[part.name]
-    end = time.time() + (args.time or 0)
-    while (time.time() < end) if args.time else left > 0:
-        count = CHUNK if args.time else min(CHUNK, left)
-        yield seed, count
-        seed, left = seed + count, left - count
-
-
 def scenarios(program: Path, part: Part, args: argparse.Namespace) -> Iterator[list[str]]:
     """Run them on all CPUs; yields the lines of each chunk."""
+    end = args.seed + (args.seeds or SEEDS[part.name])
     with ThreadPoolExecutor(JOBS) as pool:
-        jobs = collections.deque()
-        for seed, count in rounds(part, args):
-            jobs.append(pool.submit(ask, program, seed, count, 1, args.family))
-            if len(jobs) >= 2 * JOBS:
-                yield jobs.popleft().result()
-        for job in jobs:
-            yield job.result()
+        yield from pool.map(lambda seed: ask(program, seed, min(CHUNK, end - seed), 1, args.family),
+                            range(args.seed, end, CHUNK))
 
 
 class Findings:
@@ -344,7 +319,7 @@ def main(argv: Sequence[str]) -> None:
         sys.exit(subprocess.call([programs[tested[0]], "trace", str(args.seed), args.family]))
     findings = Findings()
     if args.san != "thread":
-        say("running scenarios" + ("" if args.time or args.seeds else " (about 10 s)"))
+        say("running scenarios" + ("" if args.seeds else " (about 10 s)"))
         for part, program in programs.items():
             for lines in scenarios(program, part, args):
                 findings.add(lines)

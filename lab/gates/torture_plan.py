@@ -2,6 +2,8 @@
 """The operations of make torture: what follows from a seed."""
 
 import random
+import tomllib
+from pathlib import Path
 from typing import Any
 
 QUEUES = {"d0": 4, "d1": 3, "e0": 4, "s0": 4}  # e0 is made in the namespace n0
@@ -14,44 +16,15 @@ def link_add(dev: str) -> str:
     space = "netns n0 " if dev == "e0" else ""
     return (f"ip link add {dev} index {INDEX[dev]} {space}numtxqueues {QUEUES[dev]} "
             "numrxqueues 1 type dummy")
-SETUP = [
-    "sysctl -q net.core.default_qdisc=pfifo_fast",
-    "ip netns add n0",
-    link_add("d0"), "ip link set d0 up", "send d0",
-    link_add("d1"), "ip link set d1 up", "send d1",
-    link_add("e0"), "ip -n n0 link set e0 up", "send e0 n0",
-    "nsim add", "ip link set s0 up", "send s0",
-]
-CLEANUP = [
-    "sysctl -q net.core.default_qdisc=pfifo_fast", "nsim del", "ip link del d0",
-    "ip link del d1", "ip netns del n0",
-]
+
+TABLES = tomllib.loads(Path(__file__).with_name("torture.toml").read_text())
+SETUP = [*TABLES["before"], *(line for dev in ("d0", "d1", "e0") for line in (
+    link_add(dev), *TABLES["up"][dev])), *TABLES["up"]["s0"]]
+CLEANUP = TABLES["cleanup"]
 MQPRIO = "mqprio num_tc 2 map {} queues 2@0 {}@2 hw 0"
 PRIORITIES = " ".join("0" * 8 + "1" * 8)
-ROOTS = {  # how often each: a tree, or something that may be in a tree's place
-    "mq": 40, "mqprio": 25, "cake_mq": 18, "delete": 8, "noqueue": 3, "cake": 3,
-    "fq_codel": 2, "pfifo": 2, "htb": 2,
-}
 TREES = ("mq", "mqprio", "cake_mq")
-CHILDREN = {"cake shared": 40, "tbf shared": 20, "htb shared": 20, "cake": 12, "tbf": 8,
-            "fq_codel": 7, "pfifo": 7, "netem": 3, "htb": 2}
-REFUSED = (  # each is refused below {parent} of a tree, or at the root
-    "parent {parent} tbf rate 1gbit burst 15k limit 1m peakrate 2gbit mtu 2000 shared",
-    "parent {parent} cake shared autorate-ingress",
-    "parent {parent} cake shared 4294967295",
-    "parent {parent} cake_mq",
-    "parent {parent} cake bandwidth 1gbit shared wash memlimit 1 rtt 0",
-    "root handle 9: cake shared",
-    "root handle 9: tbf rate 1gbit burst 15k limit 1m shared",
-    "root handle 9: cake_mq shared",
-    "root handle 9: htb shared",
-    "root handle 9: mqprio num_tc 2 map 0 1 queues 9@0 9@9 hw 0",
-)
-# How often each: operations that are carried out as they are, whose nth allocation is
-# made to fail, and that are tried with n = 1, 2, 3, ... until nothing fails any more.
-FAILURES = {"": 890, "fail {nth}": 100, "fail all": 10}
-MODULES = ("sch_cake", "sch_tbf", "sch_mqprio", "sch_rate_group_qdisc", "sch_rate_group",
-           "sch_htb", "sch_rate_tree")
+CHILDREN = TABLES["children"]
 
 
 def pick(rng: random.Random, weights: dict) -> Any:
@@ -64,23 +37,15 @@ def cake_words(rng: random.Random, shared: bool | None) -> str:
 
     A rate that is not the group's keeps a qdisc out of it, so few give one.
     """
-    words = []
+    words, table = [], TABLES["cake"]
     if rng.random() < (.2 if shared else .5):
-        words.append(rng.choice(["unlimited", "bandwidth 1gbit", "bandwidth 20mbit",
-                                 "bandwidth 5mbit", "bandwidth 100kbit"]))
+        words.append(rng.choice(table["rates"]))
     if shared:
-        words.append(rng.choice(["shared", "shared 1", "shared 2", "shared 3"]))
+        words.append(rng.choice(table["shared"]))
     elif shared is not None and rng.random() < .5:
         words.append("noshared")
-    for chance, choices in (
-        (.4, ["diffserv3", "diffserv4", "diffserv8", "besteffort", "precedence"]),
-        (.3, ["flowblind", "flows", "hosts", "dual-srchost", "triple-isolate"]),
-        (.1, ["split-gso", "no-split-gso", "ack-filter", "ingress", "nat"]),
-        (.1, ["memlimit 20000", "memlimit 4000000"]),
-        (.1, ["atm overhead 20", "noatm", "overhead -20", "rtt 1ms"]),
-    ):
-        if rng.random() < chance:
-            words.append(rng.choice(choices))
+    words += [rng.choice(choices) for chance, choices in table["options"]
+              if rng.random() < chance]
     return " ".join(words)
 
 
@@ -124,7 +89,7 @@ class Plan:
     def new_root(self, dev: str) -> list[str]:
         """Put a qdisc at the root, under a new handle as the kinds may differ."""
         old = self.root[dev]
-        kind = pick(self.rng, ROOTS)
+        kind = pick(self.rng, TABLES["roots"])
         start = f"{self.tool(dev, 'tc')} qdisc"
         if kind == "delete":
             self.root[dev] = None
@@ -167,22 +132,13 @@ class Plan:
         """Something below or beside a child: a grandchild, a filter, its removal."""
         handle = f"{self.rng.randrange(QUEUES[dev]) + 1}0:"
         tc = self.tool(dev, "tc")
-        return [self.rng.choice([
-            f"{tc} qdisc add dev {dev} parent {handle}1 fq_codel",
-            f"{tc} qdisc replace dev {dev} parent {handle}1 cake unlimited",
-            f"{tc} qdisc add dev {dev} parent {handle}1 cake shared",
-            f"{tc} qdisc add dev {dev} parent {handle}3 fq_codel",
-            f"{tc} qdisc add dev {dev} parent {handle}2 netem delay 1ms",
-            f"{tc} filter add dev {dev} parent {handle} prio 1 matchall classid {handle}1",
-            f"{tc} filter del dev {dev} parent {handle}",
-        ])]
+        return [f"{tc} " + self.rng.choice(TABLES["below"]).format(dev=dev, handle=handle)]
 
     def classes(self, dev: str) -> list[str]:
         """Add, change or delete a class of an htb, if the qdisc of the queue is one."""
         handle = f"{self.rng.randrange(QUEUES[dev]) + 1}0:"
         verb = pick(self.rng, {"add": 30, "replace": 50, "del": 20})
-        above, minor = self.rng.choice([("", 1), ("", 1), ("1", 2), ("1", 3), ("1", 3),
-                                        ("3", 4), ("2", 4), ("", 5)])
+        above, minor = self.rng.choice(TABLES["classes"])
         start = f"{self.tool(dev, 'tc')} class {verb} dev {dev}"
         if verb == "del":
             return [f"{start} classid {handle}{minor}"]
@@ -194,7 +150,7 @@ class Plan:
     def refusal(self, dev: str) -> list[str]:
         """Ask for what must be refused."""
         parent = self.parent(dev)[0] if self.tree(dev) else "root"
-        words = self.rng.choice(REFUSED).replace("parent {parent}", f"parent {parent}")
+        words = self.rng.choice(TABLES["refused"]).replace("parent {parent}", f"parent {parent}")
         return [f"{self.tool(dev, 'tc')} qdisc replace dev {dev} "
                 + words.replace("parent root", "root")]
 
@@ -263,7 +219,7 @@ class Plan:
 
     def module(self, _: str) -> list[str]:
         """Unload a module that may be in use, or that nothing uses any more."""
-        name = self.rng.choice(MODULES)
+        name = self.rng.choice(TABLES["modules"])
         if self.rng.random() < .5:
             return [f"rmmod {name}"]
         self.root = dict.fromkeys(QUEUES)
@@ -275,7 +231,7 @@ class Plan:
         If there are more, that one is repeated until it has succeeded.
         """
         number = self.rng.randrange(len(lines))
-        how = pick(self.rng, FAILURES).format(nth=self.rng.randrange(1, 30))
+        how = pick(self.rng, TABLES["failures"]).format(nth=self.rng.randrange(1, 30))
         if how and lines[number].split()[0] in ("tc", "ip"):
             how = how if len(lines) == 1 else "fail all"
             lines[number] = f"{how} {lines[number]}"

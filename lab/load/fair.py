@@ -240,7 +240,7 @@ def rehosted(bed: Bed, rate: float = 1e9) -> dict:
     return figures
 
 
-def one_by_one(bed: Bed, ends: bool, rate: float = 10e6) -> dict:
+def one_by_one(bed: Bed, ends: bool = False, rate: float = 10e6) -> dict:
     """98 bulk flows on seven queues. On the eighth, a flow sends packets of 1400 bytes one by one,
     more than its share; what it gets, Mbit/s, and below cake at the root.
 

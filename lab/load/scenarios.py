@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 
 from guest.boot import boot_script
 from tree import kernel
@@ -41,13 +40,6 @@ def run_scenarios(spec: dict) -> Iterator[dict]:
         one = scenario_of(name, spec["contender"])
         yield {"scenario": name, **one.run(bed, **one.args)}
     bed.close()
-
-
-def built(which: str) -> tuple[str, str | Path]:
-    """(Folder, path of lab/load/hop's module) of a kernel: its name, or a folder with both."""
-    if "/" in which:
-        return which, f"{which}/hop.ko"
-    return kernel.KERNELS[which].out, kernel.module(which)
 
 
 def below(contender: str, everything: bool = False) -> list[str]:
@@ -81,7 +73,7 @@ def measure(which: str, names: Container[str] | None = None, on_row: Callable | 
     names: of what is run, if not all. everything: other contenders run all that cake_mq does.
     slow: also what takes minutes. lockdep: as for boot_script().
     """
-    folder, ko = built(which)
+    folder, ko = kernel.KERNELS[which].out, kernel.module(which)
     results = {}
     start = time.monotonic()
     common = {"allowed": kernel.known_splats(which)}
@@ -92,14 +84,14 @@ def measure(which: str, names: Container[str] | None = None, on_row: Callable | 
             on_row(name, row, time.monotonic() - start)
 
     def load(job, contender, some, params):
-        boot_script(folder, f"scenarios-{Path(which).name}-{job}", "load.scenarios:run_scenarios",
+        boot_script(folder, f"scenarios-{which}-{job}", "load.scenarios:run_scenarios",
                     {"contender": contender, "scenarios": some}, hop=ko, virtual=True,
                     lockdep=lockdep, timeout=3600, params=params, **common,
                     on_row=lambda row: keep(whole(contender, row.pop("scenario")), row))
 
     def flows(job, some):
         rest = iter(some)
-        tcp.run(folder, f"scenarios-{Path(which).name}-{job}", [CASES[n].args for n in some],
+        tcp.run(folder, f"scenarios-{which}-{job}", [CASES[n].args for n in some],
                 lambda row: keep(next(rest), row), **common)
 
     cases = [name for name, one in CASES.items()
@@ -136,7 +128,7 @@ def derive(figures: dict) -> None:
 def main(argv: Sequence[str]) -> None:
     """Print some figures of a kernel, as they come; nothing is stored."""
     parser = command_line("scenarios", __doc__)
-    parser.add_argument("kernel", help="its name, or a folder that has it and hop.ko")
+    parser.add_argument("kernel", help="its name")
     parser.add_argument("pattern", nargs="*", help="what a scenario's name contains (all)")
     args = parser.parse_args(argv)
     wanted = {name for name in SCENARIOS for text in args.pattern or [""] if text in name}

@@ -109,8 +109,8 @@ def flags(which: str, source: Path) -> list[str]:
 
 
 def source_of(which: str) -> Path:
-    """The tree of a kernel; of one that has no name here, that of the patched one."""
-    return BUILD / KERNELS.get(which, KERNELS["patched"]).tree
+    """The tree of a kernel."""
+    return BUILD / KERNELS[which].tree
 
 
 def known_splats(which: str) -> Sequence[str]:
