@@ -11,13 +11,13 @@ of all writes mutants.json.
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
+from guest.qemu import watch
 from load.room import ROWS, Cell
 from load.scenarios import derive, guest_params
 from tree.common import BUILD, JOBS, Die, say
@@ -51,19 +51,12 @@ def boot(number: int, file: str, case: str = "*") -> tuple[list[str], int, list[
     suite, source = next(SUITES[start] for start in SUITES if file.startswith(start))
     cmd = [image(KERNELS[NAME].out), "mem=256M", "console=tty", "kunit_shutdown=halt",
            f"kunit.filter_glob={suite}.{case}", f"shared_mutant={number}"]
-    hung = False
-    with open(log, "wb") as out:
-        try:
-            subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=out,
-                           stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False)
-        except subprocess.TimeoutExpired:
-            hung = True
-    text = log.read_text(errors="replace")
+    text, ended_itself = watch(cmd, log, TIMEOUT)
     names = re.findall(r"KUNIT_CASE(?:_PARAM)?\((\w+)", (TREE / source).read_text())
     failed, passed, ended = verdicts(text, names if case == "*" else [case])
     bad = splats(text)
     signs = ["case"] if " FAILED at " in text else []
-    if hung:
+    if not ended_itself:
         signs.append("hang")
     elif "Kernel panic" in text or not ended:
         signs.append("crash")

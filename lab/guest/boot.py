@@ -19,14 +19,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tree.common import BUILD, ROOT, Die, run, say
+from tree.common import BUILD, ROOT, Die, compiled, say
 from tree.kernel import emulated, image, vmlinux
 from tree.results import command_line
 
@@ -161,10 +160,8 @@ def decoded(text: str, symbols: Path, allowed: Sequence[str] = ()) -> str:
 
 def fixed_random() -> str:
     """Path of the shim that pins the guest's random numbers, built when needed."""
-    source, shim = ROOT / "lab/guest/fixed_random.c", BUILD / "fixed_random.so"
-    if not shim.exists() or shim.stat().st_mtime < source.stat().st_mtime:
-        run(["gcc", "-O2", "-shared", "-fPIC", "-o", shim, source], "fixed_random")
-    return str(shim)
+    return str(compiled(BUILD / "fixed_random.so", ROOT / "lab/guest/fixed_random.c", "-shared",
+                        "-fPIC"))
 
 
 def unstarted(kernel: Path | str, job: Job) -> bool:
@@ -302,43 +299,31 @@ def host_env(job: Job) -> dict[str, str]:
 
 def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
     """Start a kernel and read along until its end, or kill it; its console."""
-    proc = subprocess.Popen(
-        args, env=host_env(job), stdin=subprocess.DEVNULL, text=True,
-        errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    hung = []
+    path, start, told = Path(job.folder, "console.log"), time.monotonic(), 0
+    with open(path, "w") as log:
+        proc = subprocess.Popen(args, env=host_env(job), stdin=subprocess.DEVNULL, stdout=log,
+                                stderr=subprocess.STDOUT, start_new_session=True)
+        while proc.returncode is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                proc.wait(0.1)
+            if job.on_line:
+                told = hand_over(job, told)
+            seconds = time.monotonic() - start
+            if proc.returncode is None and (seconds > job.timeout or (
+                    seconds > job.start and unstarted(kernel, job))):
+                os.killpg(proc.pid, 9)
+                proc.wait()
+                log.seek(0, os.SEEK_END)
+                log.write(f"lab: no end after {seconds:.0f} s of host time, killed\n")
+    return path.read_text(errors="replace")
 
-    def kill(after):
-        hung.append(after)
-        os.killpg(proc.pid, 9)
 
-    def kill_unstarted():
-        if unstarted(kernel, job):
-            kill(job.start)
-
-    timers = (threading.Timer(job.timeout, kill, (job.timeout,)),
-              threading.Timer(job.start, kill_unstarted))
-    for timer in timers:
-        timer.start()
-    follower = threading.Thread(target=follow, args=(job, proc))
-    if job.on_line:
-        follower.start()
-    console = []
-    with open(os.path.join(job.folder, "console.log"), "w", buffering=1) as log:
-        for line in proc.stdout:
-            console.append(line)
-            log.write(line)
-        proc.wait()
-        for timer in timers:
-            timer.cancel()
-        if hung:
-            line = f"lab: no end after {hung[0]} s of host time, killed\n"
-            console.append(line)
-            log.write(line)
-    if job.on_line:
-        follower.join()
-    return "".join(console)
+def hand_over(job: Job, told: int) -> int:
+    """Hand over the lines that the guest has added to its progress file; how many it has."""
+    whole = _text(os.path.join(job.folder, "progress")).rpartition("\n")[0].splitlines()
+    for line in whole[told:]:
+        job.on_line(line)
+    return len(whole)
 
 
 def run_script(kernel: Path | str, name: str, module: str, spec: Any,
@@ -382,18 +367,6 @@ def guest_main(module: str, spec: str) -> None:
     name, _, function = module.partition(":")
     for row in getattr(importlib.import_module(name), function)(json.loads(spec)):
         print(json.dumps(row), flush=True)
-
-
-def follow(job: Job, proc: subprocess.Popen) -> None:
-    """Hand over the lines of the progress file until the guest has ended."""
-    path, done, ended = os.path.join(job.folder, "progress"), 0, False
-    while not ended:
-        ended = proc.poll() is not None
-        whole = _text(path).rpartition("\n")[0].splitlines()
-        for line in whole[done:]:
-            job.on_line(line)
-        done = len(whole)
-        time.sleep(0.1)
 
 
 def _text(path):

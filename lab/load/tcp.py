@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
-from tree.common import BUILD, ROOT
-from tree.common import run as run_command
+from tree.common import BUILD, ROOT, compiled
 
 from load.bed import CROWDED
 from load.traffic import FRAME, command, contender_lines, tc
@@ -164,10 +163,7 @@ def hosts(rtt_us: int, qdisc: str = "cake_mq") -> dict:
 
 def flows_binary() -> Path:
     """Path of the load process, built when needed; Die if it does not compile."""
-    source, binary = ROOT / "lab/load/flows.c", BUILD / "flows"
-    if not binary.exists() or binary.stat().st_mtime < source.stat().st_mtime:
-        run_command(["gcc", "-std=c11", "-O2", "-Wall", "-o", binary, source], "flows")
-    return binary
+    return compiled(BUILD / "flows", ROOT / "lab/load/flows.c", "-std=c11")
 
 
 def run(kernel: Path | str, name: str, cases: list[dict], on_row: Callable | None = None,

@@ -43,6 +43,7 @@ from tree.common import (
     ROOT,
     VERBOSE,
     Die,
+    compiled,
     kernel_env,
     make_args,
     need_disk,
@@ -151,12 +152,8 @@ class Kernel:
 
 def library(name: str) -> Path:
     """Path of lab/measure/cost/<name>.c as a library, built when needed."""
-    made, source = OUT / f"{name}.so", HERE / f"{name}.c"
-    if not made.exists() or made.stat().st_mtime < max(
-            file.stat().st_mtime for file in (source, HERE / "qemu-plugin.h")):
-        run(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-o", made,
-             source], f"cost-{name}")
-    return made
+    return compiled(OUT / f"{name}.so", HERE / f"{name}.c", "-shared", "-fPIC",
+                    "-fvisibility=hidden", beside=[HERE / "qemu-plugin.h"])
 
 
 def version(program: str) -> str:

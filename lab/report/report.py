@@ -45,24 +45,8 @@ def fenced(lines: Sequence[str]) -> list[str]:
 
 # ------------------------------------------------------------------- blocks
 
-def demo() -> list[str]:
-    """The table of make demo."""
-    return fenced(table.table(table.stored()))
-
-
-def covered() -> list[str]:
-    """That of make coverage."""
-    return fenced(coverage.table(read("coverage")["files"], coverage.explanations()))
-
-
-def checks() -> list[str]:
-    """That of make check; nothing before it has been recorded."""
-    found = read("check")
-    return fenced(check.table_lines(found)) if found else []
-
-
 def hunted() -> list[str]:
-    """That of make gauntlet."""
+    """What make gauntlet has found."""
     return fenced(gauntlet.overview(read("gauntlet")["rows"],
                                     read("gauntlet-base").get("races", ())))
 
@@ -75,13 +59,8 @@ def counted(kinds: str, head: Sequence[str]) -> list[str]:
                            if bool(case.beside) == (kinds == "beside") and name in rows))
 
 
-def times() -> list[str]:
-    """The first part of make bench."""
-    return fenced([*bench.HEAD, *(bench.told(row["case"], row) for row in read("bench")["rows"])])
-
-
 def two_cpus() -> list[str]:
-    """The other parts."""
+    """What make bench has of two real CPUs."""
     found = read("smp")
     return fenced([smp.BOUND_HEAD, *map(smp.bound_line, found["bounds"]), "", smp.SPEED_HEAD,
                    *map(smp.speed_line, found["speeds"])])
@@ -94,16 +73,6 @@ def sent() -> list[str]:
     return markdown(("one CPU / two CPUs", *labels), (
         (case, *(" / ".join(f"{smp.of_rate(speeds[case, label], cpus):.0f}" for cpus in (1, 2))
                  for label in labels)) for case in smp.SPEEDS if case.endswith("bit")))
-
-
-def told() -> list[str]:
-    """What users reported."""
-    return reported.table("reported", read("reported")["columns"])
-
-
-def told_of_others() -> list[str]:
-    """What people reported of htb, tbf and cake below mq."""
-    return reported.table("reports", read("reports")["columns"])
 
 
 def versions() -> list[str]:
@@ -131,11 +100,18 @@ def front() -> list[str]:
 
 COST_HEAD = ("load", "Linux 7.3.4", "with the series", "ratio")
 BLOCKS: dict[str, Callable[[], list[str]]] = {
-    "demo": demo, "coverage": covered, "check": checks, "gauntlet": hunted,
+    "demo": lambda: fenced(table.table(table.stored())),
+    "coverage": lambda: fenced(coverage.table(read("coverage")["files"], coverage.explanations())),
+    # nothing before it has been recorded
+    "check": lambda: fenced(check.table_lines(found)) if (found := read("check")) else [],
+    "gauntlet": hunted,
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
-    "bench": times, "smp": two_cpus, "sent": sent, "reported": told,
-    "reports": told_of_others, "versions": versions, "front": front,
+    "bench": lambda: fenced([*bench.HEAD, *(bench.told(row["case"], row)
+                                            for row in read("bench")["rows"])]),
+    "smp": two_cpus, "sent": sent, "versions": versions, "front": front,
+    **{name: lambda name=name: reported.table(name, read(name)["columns"])
+       for name in reported.COLUMNS},
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,

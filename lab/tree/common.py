@@ -121,6 +121,14 @@ def run(cmd: Sequence | str, log: str, what: str | None = None,
     raise Die(f"{what or log} failed with status {status}: {hint}" + (fix and f"; {fix}"))
 
 
+def compiled(made: Path, source: Path, *flags: str | Path, beside: Sequence[Path] = ()) -> Path:
+    """Compile a C file by gcc unless what it made is newer than it and the files beside it."""
+    newest = max(file.stat().st_mtime for file in (source, *beside))
+    if not made.exists() or made.stat().st_mtime < newest:
+        run(["gcc", "-O2", "-Wall", *flags, "-o", made, source], made.stem)
+    return made
+
+
 def call(cmd: Sequence[str], **kwargs: Any) -> int:
     """subprocess.call with a sentence for a missing program."""
     try:

@@ -416,20 +416,14 @@ def export_signed(person: str) -> None:
 
 def sign(text: str, author: tuple[str, str], name: str, mail: str) -> str:
     """A patch's text with another From:, Signed-off-by:, maintainer and shortlog name."""
-    head, gap, rest = text.partition("\n\n")
-    lines = head.split("\n")
-    first = next(i for i, line in enumerate(lines) if line.startswith("From: "))
-    last = first + 1
-    while last < len(lines) and lines[last].startswith(" "):
-        last += 1
-    lines[first:last] = [f"From: {mail_name(name)} <{mail}>"]
-    rest = re.sub(rf"^Signed-off-by: {re.escape(author[0])} <{re.escape(author[1])}>$",
-                  f"Signed-off-by: {name} <{mail}>", rest, flags=re.MULTILINE)
-    rest = re.sub(rf"^([+ ]M:\t){re.escape(author[0])} <{re.escape(author[1])}>$",
-                  rf"\g<1>{name} <{mail}>", rest, flags=re.MULTILINE)
-    rest = re.sub(rf"^{re.escape(author[0])} (\(\d+\):)$", rf"{name} \1", rest, count=1,
-                  flags=re.MULTILINE)                   # the cover letter's shortlog
-    return "\n".join(lines) + gap + rest
+    old = f"{re.escape(author[0])} <{re.escape(author[1])}>"
+    for what, new, count in (
+            (r"^From: .*\n(?: .*\n)*", f"From: {mail_name(name)} <{mail}>\n", 1),
+            (rf"^(Signed-off-by: |[+ ]M:\t){old}$", rf"\g<1>{name} <{mail}>", 0),
+            # the cover letter's shortlog
+            (rf"^{re.escape(author[0])} (\(\d+\):)$", rf"{name} \1", 1)):
+        text = re.sub(what, new, text, count=count, flags=re.MULTILINE)
+    return text
 
 
 def check_copies() -> None:
