@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
+import matplotlib.pyplot as plt
+from load.room import SCENARIOS
+from PIL import Image
+from tree.common import Die
+from tree.results import command_line, latest_result, result_file
+
+from measure.rows import SPEED, Rows, intervals, load, rate_text
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from load.room import SCENARIOS  # noqa: E402
-from PIL import Image  # noqa: E402
-from tree.common import Die, result_file  # noqa: E402
-from tree.results import command_line, latest_result
-
-from measure.rows import SPEED, Rows, intervals, load, rate_text  # noqa: E402
-
 LOOK = {  # label: colour, marker, line
     "series": ("#0072B2", "o", "-"), "stock cake_mq": ("#D55E00", "s", "--"),
     "root cake": ("#009E73", "^", ":"), "root htb": ("#CC79A7", "v", "-."),
