@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from load.hop import NAME, Hop
-from load.traffic import FRAME, contender_lines, tc
+from load.traffic import CROWDED, FRAME, contender_lines, tc
 
 COUNTER = "/sys/module/sch_rate_group/parameters/shared_writes"
 EF = 46 << 2  # as TOS byte
@@ -161,7 +161,6 @@ def own_hosts(queues: Sequence[int]) -> list[tuple]:
     return [(f"flow {i}", queue, 1 + i, 1001 + i, 0) for i, queue in enumerate(queues)]
 
 
-CROWDED = (5, 3, 2, 2, 2, 1, 1, 0)  # flows of eight queues
 CROWD = [queue for queue, count in enumerate(CROWDED) for _ in range(count)]
 
 

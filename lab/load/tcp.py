@@ -24,8 +24,7 @@ from typing import Any
 from guest.boot import boot_script
 from tree.common import BUILD, ROOT, compiled
 
-from load.bed import CROWDED
-from load.traffic import FRAME, command, contender_lines, tc
+from load.traffic import CROWDED, FRAME, command, contender_lines, tc
 
 SEGMENT = 1448  # bytes of TCP payload in it
 CS5 = 40 << 2  # as TOS byte

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 FRAME = 1514  # bytes, as the qdisc and the device count a full-size frame
+CROWDED = (5, 3, 2, 2, 2, 1, 1, 0)  # flows of eight queues
 
 
 PARENTS = {  # how to make a qdisc that has a child per TX queue
