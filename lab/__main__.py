@@ -5,11 +5,15 @@ A verb is a module with main() in one of the rooms. 'VERB --help' says what it d
 options, and does nothing.
 """
 
+import argparse
 import importlib
+import inspect
+import os
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 
 from tree.common import Die, guard
 from tree.results import recording
@@ -19,6 +23,32 @@ FILES = [path for room in ROOMS for path in sorted(Path(__file__).with_name(room
 VERBS = {path.stem: path for path in FILES if "\ndef main(" in path.read_text()}
 
 
+def parser_of(verb: str, module: ModuleType) -> argparse.ArgumentParser:
+    """What main() of a module takes: as its signature says, and its docstring (NAME: TEXT.)."""
+    parser = argparse.ArgumentParser(
+        prog=f"python3 -B lab {verb}", description=module.__doc__, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="write to results/, which git "
+                        "tracks, instead of build/results/; the same as RECORD=1")
+    text = " ".join(module.main.__doc__.partition("\n\n")[2].split())
+    told = dict(re.findall(r"(\w+): (.*?)\.(?= \w+: |$)", text))
+    for name, one in inspect.signature(module.main).parameters.items():
+        words = {"help": told.get(name.rstrip("_"))}
+        if one.default is False:
+            words["action"] = "store_true"
+        else:
+            words["type"] = one.annotation
+        if one.kind is one.VAR_POSITIONAL:
+            parser.add_argument(name, nargs="*", **words)
+        elif one.default is one.empty:
+            parser.add_argument(name, **words)
+        else:
+            if one.default:
+                words["help"] += f" ({one.default})"
+            parser.add_argument(f"--{name.rstrip('_')}", dest=name, default=one.default, **words)
+    return parser
+
+
 def run(verb: str, argv: Sequence[str]) -> None:
     """Run a verb with the words after it."""
     try:
@@ -26,8 +56,17 @@ def run(verb: str, argv: Sequence[str]) -> None:
     except ModuleNotFoundError as error:
         raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
                   "'lab setup packages figures' installs that for /usr/bin/python3") from None
+    given = vars(parser_of(verb, module).parse_args(argv))
+    if given.pop("record"):
+        os.environ["RECORD"] = "1"
+    words = []
+    for name, one in inspect.signature(module.main).parameters.items():
+        if one.kind is one.VAR_POSITIONAL:
+            words += given.pop(name)
+        elif one.default is one.empty:
+            words.append(given.pop(name))
     try:
-        guard(module.main, argv)
+        guard(module.main, *words, **given)
     finally:
         if recording():
             importlib.import_module("report.report").fill()

@@ -13,11 +13,10 @@ missing. The last line is 'N passed, N failed'.
 
 import re
 import time
-from collections.abc import Sequence
 
-from tree.common import BUILD, Die, kernel_env, run, say
+from tree.common import BUILD, Die, kernel_env, known, run, say
 from tree.cross import ARCHES, RUNNER
-from tree.results import command_line, verdict
+from tree.results import verdict
 from tree.setup import loudly
 
 from gates import fuzz
@@ -54,20 +53,17 @@ def simulated(arch: str) -> tuple[int, list[str]]:
     return passed, failed
 
 
-def main(argv: Sequence[str]) -> None:
-    """Compile, run, judge."""
-    parser = command_line("arches", __doc__)
-    parser.add_argument("--arch", help=f"of {', '.join(ARCHES)}, with commas between them (all)")
-    parser.add_argument("--all", action="store_true", help="install what is missing")
-    args = parser.parse_args(argv)
-    names = args.arch.split(",") if args.arch else list(ARCHES)
-    if set(names) - set(ARCHES):
-        parser.error(f"architectures are {', '.join(ARCHES)}")
+def main(arch: str = "", all_: bool = False) -> None:
+    """Compile, run, judge.
+
+    arch: which, with commas between them (all). all: install what is missing.
+    """
+    names = known("architecture", arch.split(",") if arch else ARCHES, ARCHES)
     passed, failed, skipped = 0, [], 0
     OUT.mkdir(exist_ok=True)
     for name in names:
         start = time.monotonic()
-        if args.all:
+        if all_:
             ARCHES[name].install(RUNNER)
         if not ARCHES[name].complete(RUNNER):
             loudly(f"NOTHING RUN FOR {name}: its cross compiler or qemu-user-static is not here; "

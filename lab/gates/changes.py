@@ -32,7 +32,6 @@ from load.hop import NAME, Hop
 from load.traffic import PARENTS, command, tc
 from tree.common import Die, say
 from tree.kernel import module
-from tree.results import command_line
 
 from gates.shrink import shrunk
 
@@ -321,19 +320,16 @@ def judge(kernel: tuple, seed: int, count: int, shrinking: bool) -> bool:
     return False
 
 
-def main(argv: Sequence[str]) -> None:
-    """Run the seeds; shrink the first that fails."""
-    parser = command_line("changes", __doc__)
-    parser.add_argument("--seed", type=int, default=1, help="the first (1)")
-    parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
-    parser.add_argument("--ops", type=int, default=40, help="changes of a seed (40)")
-    args = parser.parse_args(argv)
-    first, number, count = args.seed, args.seeds, args.ops
+def main(seed: int = 1, seeds: int = 20, ops: int = 40) -> None:
+    """Run the seeds; shrink the first that fails.
+
+    seed: the first. seeds: how many. ops: changes of a seed.
+    """
     kernel = "um", module("patched")
-    say(f"{number} seeds of {count} changes under load, in virtual time (about "
-        f"{2 * number} s)")
+    say(f"{seeds} seeds of {ops} changes under load, in virtual time (about "
+        f"{2 * seeds} s)")
     failed = 0
-    for seed in range(first, first + number):
-        failed += not judge(kernel, seed, count, shrinking=not failed)
-    print(f"{number - failed} passed, {failed} failed")
+    for number in range(seed, seed + seeds):
+        failed += not judge(kernel, number, ops, shrinking=not failed)
+    print(f"{seeds - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tree.common import ROOT, Die, say
 from tree.kernel import tree_at
-from tree.results import command_line, keep_result
+from tree.results import keep_result
 
 from gates import check_patches, check_series
 
@@ -55,12 +55,11 @@ def count(results: dict) -> tuple[int, list[str]]:
             [f"{where}: {line}" for where, said in told for line in said])
 
 
-def main(argv: Sequence[str]) -> None:
-    """Check everything, print the table; Die names the first complaint."""
-    parser = command_line("check", __doc__, record=True)
-    parser.add_argument("--fast", action="store_true",
-                        help="with this compiler and packages, each series compiled once")
-    fast = parser.parse_args(argv).fast
+def main(fast: bool = False) -> None:
+    """Check everything, print the table; Die names the first complaint.
+
+    fast: with this compiler and packages, each series compiled once.
+    """
     tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}

@@ -27,7 +27,7 @@ from load.traffic import pktgen
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
 from tree.kernel import STOCK_SPLAT, build
 from tree.repo import IPROUTE2
-from tree.results import RESULTS, command_line, keep_result
+from tree.results import RESULTS, keep_result
 
 RECORD = RESULTS / "compat-base.json"
 TC = BUILD / "iproute2-base"
@@ -228,28 +228,28 @@ def same(base: str, got: str) -> bool:
         bare in base and re.sub(r"(?m)^Error: .+$", bare, got, count=1) == base)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure what is missing, compare, fail on a difference."""
-    parser = command_line("compat", __doc__, record=True)
-    parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
-    args = parser.parse_args(argv)
+def main(base: bool = False) -> None:
+    """Measure what is missing, compare, fail on a difference.
+
+    base: measure the unpatched kernel again.
+    """
     unpatched_tc()
-    if args.base or not RECORD.exists():
+    if base or not RECORD.exists():
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
-        base = measure("um-base", "compat-base", STOCK_SPLAT)
-        keep_result(RECORD.name, pack(base))
+        stock = measure("um-base", "compat-base", STOCK_SPLAT)
+        keep_result(RECORD.name, pack(stock))
     else:
-        base = unpack(json.loads(RECORD.read_text()))
+        stock = unpack(json.loads(RECORD.read_text()))
 
     say("old commands on the patched kernel (about 30 s)")
     got = measure("um", "compat")
-    if list(got) != list(base):
+    if list(got) != list(stock):
         raise Die("the table of lab/gates/compat.txt is not the one that results/compat-base.json "
                   "was measured with: run 'make compat BASE=1'")
-    bad = [command for command in got if not same(base[command], got[command])]
+    bad = [command for command in got if not same(stock[command], got[command])]
     for command in bad[:DIFFS]:
-        print(diff(command, base[command], got[command]))
+        print(diff(command, stock[command], got[command]))
     for command in bad[DIFFS:]:
         print(f"FAIL {command}")
     print(f"{len(got) - len(bad)} passed, {len(bad)} failed")

@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from guest import boot
@@ -22,7 +21,7 @@ from load.room import ALSO, SCENARIOS, USUAL
 from tree import kernel
 from tree.common import BUILD, ROOT, Die, say
 from tree.repo import git
-from tree.results import command_line, keep_result, verdict
+from tree.results import keep_result, verdict
 
 from gates import compat, tdc
 from gates.kunit import run_suites
@@ -218,9 +217,8 @@ def judge(figures: dict[str, list], known: dict) -> tuple[int, list[str]]:
     return len(missed) + len(stale) + 1, failed
 
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Measure, store, print and judge."""
-    command_line("coverage", __doc__, record=True).parse_args(argv)
     known = explanations()
     say(f"{', '.join(TESTS)} in a kernel that counts lines (about 8 min)")
     measure()

@@ -17,7 +17,6 @@ at random, and after each step all lists, trees and sums must be right. --family
 only that; with --seeds 1 and V=1 it shows each step.
 """
 
-import argparse
 import collections
 import re
 import signal
@@ -29,9 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, run, say
+from tree.common import BUILD, JOBS, ROOT, VERBOSE, Die, known, run, say
 from tree.mutate import read_list
-from tree.results import command_line, verdict
+from tree.results import verdict
 
 HERE = ROOT / "lab/gates/fuzz"
 SHIM = ROOT / "lab/load/shim"  # the kernel's headers in user space
@@ -143,40 +142,6 @@ class Part:
         return program
 
 
-def arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """What the command line says."""
-    parser = command_line("fuzz", __doc__)
-    add = parser.add_argument
-    add("--seed", type=int, default=1, help="the first scenario (1), made from its number")
-    add("--seeds", type=int, help="how many ({group}; {tree} of the rate tree)".format(**SEEDS))
-    add("--family", default="-", metavar="NAME",
-        help="only this kind of scenario; tree: those of the rate tree; rows: two tables, what "
-        "lateness costs and what is written below the rate; the names of others are in "
-        "lab/gates/fuzz/families.c")
-    add("--threads", type=int, default=40, metavar="N",
-        help="runs in which threads move the tail (40)")
-    add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
-        "behaviour sanitizers, products that do not fit are found, and the KUnit cases of the "
-        "rate group run as well; thread: threads only, with the thread sanitizer")
-    add("--faults", action="store_true", help="plant those of lab/gates/fuzz/faults.txt, one at "
-        "a time: each must make one of the first {group} scenarios fail, of the rate tree "
-        "{tree}".format(**FAULTY))
-    args = parser.parse_args(argv)
-    if args.san == "thread" and args.family == "tree":
-        parser.error("the rate tree is not run with threads")
-    return args
-
-
-def parts(args: argparse.Namespace) -> list[Part]:
-    """What the command line asks for."""
-    names = [*SEEDS]
-    if args.family == "tree":
-        names = ["tree"]
-    elif args.family != "-" or args.san == "thread":
-        names = ["group"]
-    return [Part(name) for name in names]
-
-
 def kunit(part: Part, sanitizer: str) -> Path:
     """Compile the KUnit cases of the rate group for user space; returns the program."""
     program = OUT / f"kunit-{sanitizer}"
@@ -223,7 +188,7 @@ def first_finding(program: Path, part: Part) -> tuple[str, int] | None:
     return None
 
 
-def faults(tested: Sequence[Part]) -> None:
+def plant_all(tested: Sequence[Part]) -> None:
     """Plant each fault, and see if it is found."""
     listed = read_list(FAULTS)
     if strange := {fault["file"] for fault in listed} - {*sum(FILES.values(), ())}:
@@ -251,12 +216,12 @@ def faults(tested: Sequence[Part]) -> None:
     verdict(len(listed) - len(failed), failed)
 
 
-def scenarios(program: Path, part: Part, args: argparse.Namespace) -> Iterator[list[str]]:
+def scenarios(program: Path, seeds: range, family: str) -> Iterator[list[str]]:
     """Run them on all CPUs; yields the lines of each chunk."""
-    end = args.seed + (args.seeds or SEEDS[part.name])
     with ThreadPoolExecutor(JOBS) as pool:
-        yield from pool.map(lambda seed: ask(program, seed, min(CHUNK, end - seed), 1, args.family),
-                            range(args.seed, end, CHUNK))
+        yield from pool.map(
+            lambda first: ask(program, first, min(CHUNK, seeds.stop - first), 1, family),
+            seeds[::CHUNK])
 
 
 class Findings:
@@ -303,30 +268,45 @@ class Findings:
                       + (nearest and f"; of its bound, at most: {nearest}"))
 
 
-def main(argv: Sequence[str]) -> None:
-    """Build, run, print."""
-    args = arguments(argv)
-    tested = parts(args)
-    programs = {part: part.build(args.san) for part in tested}
-    if args.family == "rows":
+def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, san: str = "",
+         faults: bool = False) -> None:
+    """Build, run, print.
+
+    seed: the first scenario, made from its number. seeds: how many (20000, and 2000 of the rate
+    tree). family: only this kind of scenario; tree, those of the rate tree; rows, two tables,
+    what lateness costs and what is written below the rate; the names of others are in
+    lab/gates/fuzz/families.c. threads: runs in which threads move the tail. san: 1, with the
+    address and undefined behaviour sanitizers, products that do not fit are found, and the KUnit
+    cases of the rate group run as well; thread, threads only, with the thread sanitizer. faults:
+    plant those of lab/gates/fuzz/faults.txt, one at a time, each of which must make a scenario
+    fail.
+    """
+    known("sanitizer", [san], SANITIZERS)
+    names = ["tree"] if family == "tree" else [*SEEDS]
+    if family not in ("-", "tree") or san == "thread":
+        names = ["group"]
+    tested = [Part(name) for name in names]
+    programs = {part: part.build(san) for part in tested}
+    if family == "rows":
         sys.exit(subprocess.call([programs[tested[0]], "rows"]))
-    if args.faults:
+    if faults:
         if any(first_finding(program, part) for part, program in programs.items()):
             raise Die("there are findings without a fault, so none would prove anything: run "
                       "this without --faults")
-        faults(tested)
-    if args.seeds == 1 and VERBOSE:
-        sys.exit(subprocess.call([programs[tested[0]], "trace", str(args.seed), args.family]))
+        plant_all(tested)
+    if seeds == 1 and VERBOSE:
+        sys.exit(subprocess.call([programs[tested[0]], "trace", str(seed), family]))
     findings = Findings()
-    if args.san != "thread":
-        say("running scenarios" + ("" if args.seeds else " (about 10 s)"))
+    if san != "thread":
+        say("running scenarios" + ("" if seeds else " (about 10 s)"))
         for part, program in programs.items():
-            for lines in scenarios(program, part, args):
+            some = range(seed, seed + (seeds or SEEDS[part.name]))
+            for lines in scenarios(program, some, family):
                 findings.add(lines)
-    if args.family == "-":
-        findings.add(ask(programs[tested[0]], "threads", args.seed, args.threads))
-    if args.family == "-" and args.san == "1":
-        findings.add(ask(kunit(tested[0], args.san)))
+    if family == "-":
+        findings.add(ask(programs[tested[0]], "threads", seed, threads))
+    if family == "-" and san == "1":
+        findings.add(ask(kunit(tested[0], san)))
     say(f"{findings.packets} packets sent")
     findings.show()
     print(f"{findings.passed} passed, {findings.failed} failed")

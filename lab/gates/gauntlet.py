@@ -24,7 +24,6 @@ A job that ran with the usual --ops and --rounds replaces its row in gauntlet.js
 be run in parts; the table is of all rows, and says of which state of the sources each is.
 """
 
-import argparse
 import collections
 import hashlib
 import json
@@ -35,14 +34,15 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 from guest.boot import Guest, run_script
 from load.traffic import command, contender_lines, pktgen, random_stream
 from tree import kernel
-from tree.common import BUILD, Die, say
+from tree.common import BUILD, Die, known, say
 from tree.repo import git
-from tree.results import command_line, keep_result, latest_result, result_file, verdict
+from tree.results import keep_result, latest_result, result_file, verdict
 
 from gates import tdc, torture
 from gates.coverage import added
@@ -314,7 +314,7 @@ def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return parts
 
 
-def suites(job: Job, args: argparse.Namespace) -> None:
+def suites(job: Job, args: SimpleNamespace) -> None:
     """tc-testing beside the record of the base. Most cases are one after the other, and
     leave three CPUs idle: two guests, half of the suites in each."""
     beside = tdc.suites_beside(tdc.NEAR)
@@ -335,7 +335,7 @@ def suites(job: Job, args: argparse.Namespace) -> None:
         job.failed += bad
 
 
-def operations(job: Job, args: argparse.Namespace) -> None:
+def operations(job: Job, args: SimpleNamespace) -> None:
     """Seeds of lab torture, or the file to replay."""
     count = args.ops or OPS[job.which][args.long]
     some = {f"seed {seed}": torture.Plan(seed).lines(min(PART, count))
@@ -356,7 +356,7 @@ def operations(job: Job, args: argparse.Namespace) -> None:
         job.passed += len(lines)
 
 
-def crowd(job: Job, args: argparse.Namespace, planted: bool = False) -> None:
+def crowd(job: Job, args: SimpleNamespace, planted: bool = False) -> None:
     """Four CPUs send while a group changes."""
     base = kernel.KERNELS[job.which].tree == "linux-base"
     rows, guest = run_script(
@@ -373,7 +373,7 @@ def crowd(job: Job, args: argparse.Namespace, planted: bool = False) -> None:
         job.passed += 1
 
 
-def control(job: Job, args: argparse.Namespace) -> None:
+def control(job: Job, args: SimpleNamespace) -> None:
     """A race of the series' own that must be found: what else was not is worth that."""
     crowd(job, args, planted=True)
     found, _ = sorted_races(job.which, job.races)
@@ -388,7 +388,7 @@ KERNELS = {"kasan": [name for name in WORK if name != "control"], "kcsan": list(
 ALONE = {("kasan", "KUnit"): "kasan-um", ("kasan", "tdc"): "kasan-um"}  # one CPU is enough
 
 
-def measure_base(args: argparse.Namespace) -> None:
+def measure_base(args: SimpleNamespace) -> None:
     """What the unpatched kernel shows in crowds: gauntlet-base.json."""
     kernel.build("kcsan-base")
     job = Job("kcsan-base")
@@ -453,7 +453,7 @@ def overview(rows: Collection[dict], known: Collection[str]) -> list[str]:
 
 
 def carry_out(which: str, name: str, runs: str,
-              args: argparse.Namespace) -> tuple[dict, list[str]]:
+              args: SimpleNamespace) -> tuple[dict, list[str]]:
     """Do a job of a kernel: (its row, sentences about what failed). runs: the kernel built."""
     job, start = Job(runs), time.monotonic()
     row = {"kernel": which, "job": name, "sources": sources()}
@@ -470,30 +470,25 @@ def carry_out(which: str, name: str, runs: str,
     return row, [f"{which} {name}: {sentence}" for sentence in job.failed]
 
 
-def main(argv: Sequence[str]) -> None:
-    """Build, run, print, judge; a whole run is stored."""
-    parser = command_line("gauntlet", __doc__, record=True)
-    parser.add_argument("--on", choices=KERNELS, help="only this kernel")
-    parser.add_argument("--jobs", default=",".join(WORK), help=f"of {', '.join(WORK)} (all)")
-    parser.add_argument("--ops", type=int, help="of torture ("
-                        + ", ".join(f"{which} {n}" for which, (n, _) in OPS.items()) + ")")
-    parser.add_argument("--long", action="store_true", help="more of torture, and of tdc")
-    parser.add_argument("--rounds", type=int, default=ROUNDS,
-                        help=f"changes in a crowd ({ROUNDS})")
-    parser.add_argument("--base", action="store_true", help="first, the base's races")
-    parser.add_argument("--replay", metavar="FILE", help="operations of torture")
-    args = parser.parse_args(argv)
-    wanted = args.jobs.split(",")
-    if set(wanted) - set(WORK):
-        parser.error(f"jobs are of {', '.join(WORK)}")
-    if args.base:
+def main(on: str = "", jobs: str = ",".join(WORK), ops: int = 0, long: bool = False,
+         rounds: int = ROUNDS, base: bool = False, replay: str = "") -> None:
+    """Build, run, print, judge; a whole run is stored.
+
+    on: only this kernel. jobs: of these. ops: of torture. long: more of torture, and of tdc.
+    rounds: changes in a crowd. base: first, the base's races. replay: a file with operations of
+    torture.
+    """
+    wanted = known("job", jobs.split(","), WORK)
+    which = known("kernel", [on] if on else KERNELS, KERNELS)
+    args = SimpleNamespace(ops=ops, long=long, rounds=rounds, replay=replay)
+    if base:
         measure_base(args)
-    jobs = [(which, name) for which in ([args.on] if args.on else KERNELS)
-            for name in KERNELS[which] if name in wanted]
-    usual = (args.ops, args.rounds, args.replay) == (None, ROUNDS, None)
+    chosen = [(one, name) for one in which for name in KERNELS[one]
+              if name in wanted]
+    usual = (ops, rounds, replay) == (0, ROUNDS, "")
     rows, failed = [], []
     built = set()
-    for which, name in jobs:
+    for which, name in chosen:
         runs = ALONE.get((which, name), which)
         if runs not in built:
             kernel.build(runs)
@@ -506,6 +501,6 @@ def main(argv: Sequence[str]) -> None:
         if usual:
             store(row)
     path = latest_result(BASE)
-    known = json.loads(path.read_text())["races"] if path.exists() else ()
-    print("\n".join(["", *overview(stored().values(), known), ""]))
+    old = json.loads(path.read_text())["races"] if path.exists() else ()
+    print("\n".join(["", *overview(stored().values(), old), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

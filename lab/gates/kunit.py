@@ -11,7 +11,7 @@ from typing import Any
 from guest.boot import Guest, boot
 from tree.common import BUILD, VERBOSE, Die, run, say
 from tree.kernel import image
-from tree.results import command_line, keep_result
+from tree.results import keep_result
 
 SUITES = "qdisc_shared, rate_group and rate_tree"
 RESULT = "kunit.json"  # of kunit.py, in the folder of the guest
@@ -56,9 +56,8 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
     return (*counted(read_json(result)), guest)
 
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Boot, parse, judge; writes kunit.json."""
-    command_line("kunit", __doc__, record=True).parse_args(argv)
     say("running the KUnit suites (about 5 s)")
     passed, failed, guest = run_suites("um", "kunit", timeout=120)
     if not VERBOSE:  # which shows it at once

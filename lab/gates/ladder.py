@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tree import kernel
 from tree.common import Die, say
 from tree.repo import KERNEL
-from tree.results import command_line, verdict
+from tree.results import verdict
 
 from gates import kunit, tdc
 
@@ -90,12 +90,12 @@ def climb(names: Sequence[str] = ()) -> list[Rung]:
             if not wanted or tag in wanted]
 
 
-def main(argv: Sequence[str]) -> None:
-    """Climb, print the table, judge."""
-    parser = command_line("ladder", __doc__)
-    parser.add_argument("series", nargs="*", help="folders or numbers (all)")
-    args = parser.parse_args(argv)
-    rungs = climb(args.series)
+def main(*series: str) -> None:
+    """Climb, print the table, judge.
+
+    series: folders or numbers (all).
+    """
+    rungs = climb(series)
     print("\n" + HEAD)
     for one in rungs:
         print(f"{one.series:<20}{one.patches:>8}{one.kunit:>7}{one.tdc:>6}"

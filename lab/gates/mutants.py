@@ -23,7 +23,7 @@ from load.scenarios import derive, guest_params
 from tree.common import BUILD, JOBS, Die, say
 from tree.kernel import BROKEN, KERNELS, build, image, module
 from tree.mutate import read_list
-from tree.results import RESULTS, command_line, keep_result, recording
+from tree.results import RESULTS, keep_result, recording
 
 from gates.changes import Plan, wrong
 
@@ -195,13 +195,13 @@ def unbroken(entries: Sequence[dict], hop: Path) -> int:
     return passed
 
 
-def main(argv: Sequence[str]) -> None:
-    """Make, build, run each, count."""
-    parser = command_line(NAME, __doc__, record=True)
-    parser.add_argument("number", type=int, nargs="*", help="of mutants (all)")
-    args = parser.parse_args(argv)
+def main(*number: int) -> None:
+    """Make, build, run each, count.
+
+    number: of mutants (all).
+    """
     entries = read_list(BROKEN[NAME])
-    chosen = [e for e in entries if not args.number or e["number"] in args.number]
+    chosen = [e for e in entries if not number or e["number"] in number]
     build(NAME)
     hop = module(NAME)
     passed = unbroken(chosen, hop)

@@ -18,7 +18,6 @@ import shlex
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from tree import module, setup
 from tree.common import BUILD, JOBS, ROOT, Die, kernel_env, need_disk, run, say
 from tree.cross import ARCHES
 from tree.kernel import image, preset
-from tree.results import command_line, verdict
+from tree.results import verdict
 
 WORK = BUILD / "openwrt-try"
 HERE = ROOT / "lab/gates"
@@ -180,12 +179,11 @@ def jobs(everything: bool) -> tuple[list[tuple], list[str]]:
     return some, skipped
 
 
-def main(argv: Sequence[str]) -> None:
-    """Make the feed, look at its files, build."""
-    parser = command_line("openwrt", __doc__)
-    parser.add_argument("--all", action="store_true", help="fetch kernels and compilers, and "
-                        "build for all of them")
-    args = parser.parse_args(argv)
+def main(all_: bool = False) -> None:
+    """Make the feed, look at its files, build.
+
+    all: fetch kernels and compilers, and build for all of them.
+    """
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     say(f"{module.feed()} is the feed; its README.md says how to use it")
@@ -195,7 +193,7 @@ def main(argv: Sequence[str]) -> None:
         failed.append(f"not the same as in make module: {', '.join(names)}")
     else:
         passed += 1
-    some, skipped = jobs(args.all)
+    some, skipped = jobs(all_)
     if image("um").exists():
         good, sentences = sqm()
         passed, failed = passed + good, failed + sentences

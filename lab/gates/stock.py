@@ -18,8 +18,8 @@ from pathlib import Path
 from guest.boot import splats
 from guest.debian import SYSTEMS, boot, disk, has_card, inside, system
 from tree.common import JOBS, ROOT, Die, say
-from tree.module import deb
-from tree.results import command_line, verdict
+from tree.module import packages_of
+from tree.results import verdict
 
 HERE = ROOT / "lab/gates"
 LOADS = tomllib.loads((HERE / "stock.toml").read_text())["load"]
@@ -87,33 +87,32 @@ def judged(kernel: str, text: str, loads: Sequence[tuple]) -> tuple[int, list[st
     return passed, [f"{kernel}: {sentence}" for sentence in failed]
 
 
-def main(argv: Sequence[str]) -> None:
-    """Make the disks, boot the kernels, judge."""
-    parser = command_line("stock", __doc__)
-    parser.add_argument("--all", action="store_true", help="all kernels, not only that of the "
-                        "newest release")
-    args = parser.parse_args(argv)
+def main(all_: bool = False) -> None:
+    """Make the disks, boot the kernels, judge.
+
+    all: all kernels, not only that of the newest release.
+    """
     if os.geteuid():
         say("this makes systems and mounts them, which only root may do")
         print("0 passed, 0 failed, 1 skipped")
         return
     script = (HERE / "stock.sh").read_text()
-    names = list(SYSTEMS) if args.all else [next(iter(SYSTEMS))]
+    names = list(SYSTEMS) if all_ else [next(iter(SYSTEMS))]
     for name in names:
         try:
             system(name)
         except Die as why:
-            if args.all:
+            if all_:
                 raise
             print(f"no system of Debian {name} can be made here: {why}\n"
                   "0 passed, 0 failed, 1 skipped")
             return
-    jobs, debs = [], deb()
+    jobs, debs = [], packages_of()
     for name in names:
         image, kernels = disk(name, debs, {"stock.sh": script, "guide.sh": guide()}, persistent)
-        kernels = kernels if args.all else kernels[:1]
+        kernels = kernels if all_ else kernels[:1]
         jobs += [(image, kernel, "stock.sh") for kernel in kernels]
-        if has_card() and args.all:
+        if has_card() and all_:
             jobs += [(image, kernel, "booted.sh", True) for kernel in kernels]
     say(f"booting {', '.join(job[1] for job in jobs)} (about 120 s each)")
     with ThreadPoolExecutor(JOBS) as pool:

@@ -16,7 +16,7 @@ from typing import Any
 from guest.boot import Guest, boot
 from tree.common import BUILD, ROOT, Die, say
 from tree.kernel import STOCK_SPLAT, build, image
-from tree.results import RESULTS, command_line, keep_result
+from tree.results import RESULTS, keep_result
 
 from gates import cases
 
@@ -132,38 +132,38 @@ def owners(got: dict, base: dict) -> dict[str, int]:
     return {"the base": old, "the series": len(there) - old - lab, "the lab": lab}
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure what is missing, print the table, fail on a regression."""
-    parser = command_line("tdc", __doc__, record=True)
-    parser.add_argument("--base", action="store_true", help="measure the unpatched kernel again")
-    args = parser.parse_args(argv)
-    if args.base or not RECORD.exists():
+def main(base: bool = False) -> None:
+    """Measure what is missing, print the table, fail on a regression.
+
+    base: measure the unpatched kernel again.
+    """
+    if base or not RECORD.exists():
         build("base")
         say("tc-testing on the unpatched kernel (about 60 s)")
-        base, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
+        found, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
         guest.judge(STOCK_SPLAT)
-        base = {s: {i: v for i, (v, _) in c.items()} for s, c in base.items()}
+        stock = {s: {i: v for i, (v, _) in c.items()} for s, c in found.items()}
         keep_result(RECORD.name, {
-            "what": "tc-testing on the unpatched base kernel", "suites": base})
+            "what": "tc-testing on the unpatched base kernel", "suites": stock})
     else:
-        base = record()
+        stock = record()
     say("tc-testing on the patched kernel (about 90 s)")
     got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
     guest.judge()
 
     print(f"{'suite':<24}{'tests':>7}{'base':>7}{'patched':>9}")
     for suite, ended in got.items():
-        stock = base.get(suite)
+        old = stock.get(suite)
         print(f"{suite:<24}{len(ended):>7}"
-              f"{'-' if stock is None else sum(v == 'ok' for v in stock.values()):>7}"
+              f"{'-' if old is None else sum(v == 'ok' for v in old.values()):>7}"
               f"{count(ended):>9}")
-    passed, skipped, bad = compare(got, base)
+    passed, skipped, bad = compare(got, stock)
     keep_result("tdc.json", {
         "what": "tc-testing on the patched kernel", "suites":
         {s: {i: v for i, (v, _) in c.items()} for s, c in got.items()}})
     for line in bad:
         print("FAIL " + line)
-    print(", ".join(f"{number} cases of {whose}" for whose, number in owners(got, base).items()))
+    print(", ".join(f"{number} cases of {whose}" for whose, number in owners(got, stock).items()))
     print(f"{passed} passed, {len(bad)} failed"
           + (f", {skipped} skipped as on the base" if skipped else ""))
     if bad:

@@ -13,13 +13,13 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
 from tree.common import JOBS, ROOT, START
-from tree.results import command_line, record_time
+from tree.results import record_time
 
 LAB = (ROOT / "lab",)
 GATES = {  # name: what Python runs: a verb and its options, if it is not a file or a module
@@ -110,16 +110,15 @@ def test_gate(name: str, request: pytest.FixtureRequest) -> None:
     assert not failed
 
 
-def main(argv: Sequence[str]) -> None:
-    """Run the gates."""
-    parser = command_line("test", __doc__, record=True)
-    parser.add_argument("filter", nargs="*", help="which (all)")
-    parser.add_argument("--junit", metavar="FILE")
-    args = parser.parse_args(argv)
+def main(*word: str, junit: str = "") -> None:
+    """Run the gates.
+
+    word: a filter, as of pytest -k (all). junit: a file.
+    """
     words = ["-p", "no:cacheprovider", "-q", "-s", "--no-header", "--tb=no", "--no-summary",
              __file__]
-    words += ["-k", " ".join(args.filter)] if args.filter else []
-    words += [f"--junitxml={args.junit}"] if args.junit else []
+    words += ["-k", " ".join(word)] if word else []
+    words += [f"--junitxml={junit}"] if junit else []
     pytest.main(words)
     passed, failed, skipped = map(sum, zip((0, 0, 0), *(
         outcome.numbers for outcome in OUTCOMES.values())))

@@ -40,7 +40,7 @@ from guest.boot import Guest, run_script
 from tree.common import BUILD, say
 from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
-from tree.results import command_line, keep_result
+from tree.results import keep_result
 
 from gates.shrink import shrunk
 from gates.torture_guest import ALLOWED
@@ -166,35 +166,29 @@ def find(fault: dict, seeds: range, count: int) -> bool:
     return False
 
 
-def main(argv: Sequence[str]) -> None:
-    """Run the seeds, with each of the faults if asked for, or the file to replay."""
-    parser = command_line("torture", __doc__, record=True)
-    parser.add_argument("--seed", type=int, default=1, help="the first (1)")
-    parser.add_argument("--seeds", type=int, help="how many (4)")
-    parser.add_argument("--ops", type=int, help="operations of a seed (500)")
-    parser.add_argument("--long", action="store_true",
-                        help="20 seeds of 5,000, and write torture.json")
-    parser.add_argument("--faults", action="store_true", help="plant faults, to be found")
-    parser.add_argument("--replay", metavar="FILE", help="run these operations instead")
-    parser.add_argument("--kernel", default="um-debug", metavar="FOLDER",
-                        help="in build/ (um-debug)")
-    args = parser.parse_args(argv)
-    kernel = args.kernel
-    number = args.seeds or (20 if args.long else 4)
-    count = args.ops or (5000 if args.long else 500)
-    seeds = range(args.seed, args.seed + number)
-    if args.replay:
-        results = [judge(kernel, args.replay, replayed(args.replay), shrinking=False)]
-    elif args.faults:
+def main(seed: int = 1, seeds: int = 0, ops: int = 0, long: bool = False, faults: bool = False,
+         replay: str = "", kernel: str = "um-debug") -> None:
+    """Run the seeds, with each of the faults if asked for, or the file to replay.
+
+    seed: the first. seeds: how many (4, or 20). ops: operations of a seed (500, or 5,000). long:
+    the larger ones, and write torture.json. faults: plant faults, to be found. replay: run the
+    operations of a file instead. kernel: folder in build/.
+    """
+    number = seeds or (20 if long else 4)
+    count = ops or (5000 if long else 500)
+    chosen = range(seed, seed + number)
+    if replay:
+        results = [judge(kernel, replay, replayed(replay), shrinking=False)]
+    elif faults:
         build("faults")
-        faults = read_list(BROKEN["faults"])
-        say(f"{len(faults)} faults, up to {number} seeds of {count} operations for each")
-        results = [find(fault, seeds, count) for fault in faults]
+        planted = read_list(BROKEN["faults"])
+        say(f"{len(planted)} faults, up to {number} seeds of {count} operations for each")
+        results = [find(fault, chosen, count) for fault in planted]
     else:
         say(f"{number} seeds of {count} operations on trees of qdiscs")
-        results = [judge(kernel, f"seed {seed}", Plan(seed).lines(count)) for seed in seeds]
-        if args.long and all(results):
-            record(seeds, count, results)
+        results = [judge(kernel, f"seed {one}", Plan(one).lines(count)) for one in chosen]
+        if long and all(results):
+            record(chosen, count, results)
     failed = sum(not result for result in results)
     print(f"{len(results) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)

@@ -19,7 +19,7 @@ from typing import Any
 
 from guest.boot import boot_script
 from tree.common import BUILD, Die, say
-from tree.results import command_line, verdict
+from tree.results import verdict
 
 TREE = BUILD / "linux"
 PYTHON = BUILD / "venv/bin/python"
@@ -219,9 +219,8 @@ def run_checks(_: Any) -> Iterator[dict]:
 
 # ------------------------------------------------------------ host side
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Validate the description, boot, print a line a check; fail if one failed."""
-    command_line("ynl", __doc__).parse_args(argv)
     if not os.access(PYTHON, os.X_OK):
         raise Die(f"there is no {PYTHON}: run 'python3 -B lab setup venv'")
     failed, checks = [], []

@@ -27,7 +27,6 @@ from typing import Any, TextIO
 
 from tree.common import BUILD, ROOT, Die, compiled, say
 from tree.kernel import emulated, image, vmlinux
-from tree.results import command_line
 
 from guest import qemu
 
@@ -382,10 +381,9 @@ def _number(path):
     return int(text) if text.isdigit() else None
 
 
-def main(argv: Sequence[str]) -> None:
-    """What run_script() runs in the guest."""
-    parser = command_line("boot", "Run by the lab in a guest: a function of a module.")
-    parser.add_argument("module", help="like load.tcp:measure_cases")
-    parser.add_argument("spec", help="JSON")
-    args = parser.parse_args(argv)
-    guest_main(args.module, args.spec)
+def main(module: str, spec: str) -> None:
+    """What run_script() runs in the guest.
+
+    module: like load.tcp:measure_cases. spec: JSON.
+    """
+    guest_main(module, spec)

@@ -7,13 +7,12 @@ figures. What there is, and what is shown of it: lab/load/room.py.
 
 import json
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from guest.boot import boot_script
 from tree import kernel
-from tree.results import command_line
 
 from load import tcp
 from load.bed import Bed
@@ -125,12 +124,11 @@ def derive(figures: dict) -> None:
             row["off"] = max(abs(here[host] - there[host]) for host in here)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Print some figures of a kernel, as they come; nothing is stored."""
-    parser = command_line("scenarios", __doc__)
-    parser.add_argument("kernel", help="its name")
-    parser.add_argument("pattern", nargs="*", help="what a scenario's name contains (all)")
-    args = parser.parse_args(argv)
-    wanted = {name for name in SCENARIOS for text in args.pattern or [""] if text in name}
-    measure(args.kernel, wanted, lambda name, row, s: print(
+def main(which: str, *pattern: str) -> None:
+    """Print some figures of a kernel, as they come; nothing is stored.
+
+    which: the kernel. pattern: what a scenario's name contains (all).
+    """
+    wanted = {name for name in SCENARIOS for text in pattern or [""] if text in name}
+    measure(which, wanted, lambda name, row, s: print(
         f"{s:6.1f} {name}: " + json.dumps(row)[:300], flush=True), slow=True)

@@ -13,7 +13,7 @@ bench.json.
 
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ from load.bed import EF, install, wakeups
 from load.hop import Hop
 from load.traffic import FRAME
 from tree import kernel
-from tree.results import command_line, keep_result
+from tree.results import keep_result
 
 ROUNDS = 4
 RUNS = 5  # of a round
@@ -111,11 +111,11 @@ def told(label: str, row: dict) -> str:
         label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure, print, write."""
-    parser = command_line("bench", __doc__, record=True)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"({ROUNDS})")
-    args = parser.parse_args(argv)
+def main(rounds: int = ROUNDS) -> None:
+    """Measure, print, write.
+
+    rounds: of each case.
+    """
     kernels = {}
     for which in ("bench-base", "bench-patched"):
         kernel.build(which)
@@ -123,10 +123,10 @@ def main(argv: Sequence[str]) -> None:
     rows = []
     print("\n".join(HEAD))
     for label in CASES:
-        row = per_packet(kernels, label, args.rounds)
+        row = per_packet(kernels, label, rounds)
         rows.append({"case": label, **row})
         print(told(label, row), flush=True)
     keep_result("bench.json", {
         "what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
-        f"{args.rounds * RUNS} runs; ratios: of two at the same time",
+        f"{rounds * RUNS} runs; ratios: of two at the same time",
         "rows": rows})

@@ -26,7 +26,6 @@ import shutil
 import subprocess
 import time
 import tomllib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +44,7 @@ from tree.common import (
     Die,
     compiled,
     kernel_env,
+    known,
     make_args,
     need_disk,
     run,
@@ -53,7 +53,7 @@ from tree.common import (
 )
 from tree.copies import write
 from tree.kernel import preset
-from tree.results import command_line, keep_result, verdict
+from tree.results import keep_result, verdict
 
 HERE = ROOT / "lab/measure/cost"
 RESULTS = ROOT / "results" / "cost.json"
@@ -394,12 +394,12 @@ def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
               f"{stored['tools']}")
         return 0, []
     good, bad = 0, []
-    for known in stored["rows"]:
-        for which, count in rows.get(known["case"], {}).items():
-            was = known[which]
+    for row in stored["rows"]:
+        for which, count in rows.get(row["case"], {}).items():
+            was = row[which]
             good += abs(count / was - 1) <= TOLERANCE
             if abs(count / was - 1) > TOLERANCE:
-                bad.append(f"{known['case']}: {count:.1f} instructions per packet in {which}, "
+                bad.append(f"{row['case']}: {count:.1f} instructions per packet in {which}, "
                            f"stored are {was:.1f} ({count / was - 1:+.1%})")
     return good, bad
 
@@ -439,25 +439,21 @@ def report(both: dict[str, dict]) -> tuple[int, list[str]]:
     return passed, failed
 
 
-def main(argv: Sequence[str]) -> None:
-    """Build, count, print, judge."""
-    parser = command_line("cost", __doc__, record=True)
-    parser.add_argument("--case", default=",".join(CASES), metavar="NAME,...",
-                        help="of the table (all)")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="at the same time")
-    args = parser.parse_args(argv)
-    names = args.case.split(",")
-    if unknown := set(names) - set(CASES):
-        parser.error(f"there is no case '{unknown.pop()}'; they are {', '.join(CASES)}")
+def main(case: str = "", jobs: int = JOBS) -> None:
+    """Build, count, print, judge.
+
+    case: some of the table, with commas between them (all). jobs: at the same time.
+    """
+    names = known("case", case.split(",") if case else CASES, CASES)
     OUT.mkdir(parents=True, exist_ok=True)
     library("count"), library("turns")  # before there are threads
     built = {which: Kernel(which, tree) for which, tree in TREES.items()}
     for kernel in built.values():
         kernel.build()
-    jobs = [(name, which) for name in names for which in built]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        found = pool.map(lambda job: attempt(built[job[1]], job[0]), jobs)
-        results = dict(zip(jobs, found, strict=True))
+    pairs = [(name, which) for name in names for which in built]
+    with ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda job: attempt(built[job[1]], job[0]), pairs)
+        results = dict(zip(pairs, found, strict=True))
     failed = [str(result).removeprefix("error: ") for result in results.values()
               if isinstance(result, Die)]
     both = {name: {which: results[name, which] for which in built} for name in names}

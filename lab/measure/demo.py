@@ -7,7 +7,7 @@ below root cake, mq with unshared cakes, mq with shared cakes and cake_mq.
 """
 
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from guest.boot import boot_script
 from load import scenarios
@@ -24,7 +24,7 @@ from load.table import (
 )
 from tree import kernel
 from tree.common import Die, say
-from tree.results import command_line, record_time
+from tree.results import record_time
 
 QUICK = ("cake", "mq + cake", "mq + cake shared", "cake_mq")
 EXACT = ("cake", "mq + cake shared", "cake_mq")  # must keep the rate within BOUND
@@ -32,7 +32,7 @@ RATE = SCENARIOS["two queues"].args["rate"]
 BOUND = 0.05  # %
 
 
-def quick() -> None:
+def two_queues() -> None:
     """Print a table of the patched kernel, and judge it."""
     print(f"Two saturated queues, {RATE / 1e9:g} Gbit, virtual time on real kernel code.\n"
           f"{'qdisc':<18}{'sent, Mbit':>12}{'off by':>10}")
@@ -52,7 +52,7 @@ def quick() -> None:
                       "at build/guest/demo and the last change to sch_cake")
 
 
-def compare() -> dict:
+def other_kernels() -> dict:
     """Measure the unpatched kernel and the one without a rate group; stored() with that."""
     results = stored()
     for which in COLUMNS[:2]:
@@ -100,18 +100,16 @@ def judge(results: dict, only: Container[str] | None) -> None:
         raise Die(f"{len(wrong)} figures are out of their bounds, the first: {wrong[0]}")
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure what is asked for, print and judge it."""
-    parser = command_line("demo", __doc__, record=True)
-    parser.add_argument("--quick", action="store_true", help="two queues, a minute")
-    parser.add_argument("--all", action="store_true", help="all rows of the table")
-    parser.add_argument("--compare", action="store_true",
-                        help="all rows, and measure the other kernels again")
-    args = parser.parse_args(argv)
-    if args.quick:
-        quick()
-    elif args.all or args.compare:
-        judge(compare() if args.compare else stored(), None)
+def main(quick: bool = False, all_: bool = False, compare: bool = False) -> None:
+    """Measure what is asked for, print and judge it.
+
+    quick: two queues, a minute. all: all rows of the table. compare: all rows, and measure the
+    other kernels again.
+    """
+    if quick:
+        two_queues()
+    elif all_ or compare:
+        judge(other_kernels() if compare else stored(), None)
     else:
         judge(stored(), BRIEF)
         record_time("demo")

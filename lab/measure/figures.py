@@ -15,7 +15,7 @@ import random
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,8 +27,8 @@ from load.rates import switch
 from load.tins import spread
 from load.traffic import FRAME, tc
 from tree import kernel
-from tree.common import ROOT, Die, run, say
-from tree.results import command_line, keep_result, rows_of, verdict
+from tree.common import ROOT, known, run, say
+from tree.results import keep_result, rows_of, verdict
 
 RESULTS = ROOT / "results"
 TABLES = tomllib.loads(Path(__file__).with_name("figures.toml").read_text())
@@ -256,7 +256,7 @@ def same(new: dict, old: dict) -> bool:
     return True
 
 
-def check() -> None:
+def measure_again() -> None:
     """Measure checked() again and compare with what is stored."""
     figures = checked()
     points = [one for some in figures.values() for one in some]
@@ -279,20 +279,15 @@ def check() -> None:
     verdict(passed, failed)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure the figures named, or all; draw."""
-    parser = command_line("figures", __doc__, record=True)
-    parser.add_argument("figure", nargs="*", help=f"of {', '.join(TABLES['points'])} (all)")
-    parser.add_argument("--check", action="store_true")
-    args = parser.parse_args(argv)
-    names = args.figure or list(TABLES["points"])
-    if args.check:
-        check()
+def main(*figure: str, check: bool = False) -> None:
+    """Measure the figures named, or all; draw.
+
+    figure: as figures.toml has them (all). check: a few points of each again, instead.
+    """
+    if check:
+        measure_again()
         return
-    for name in names:
-        if name not in TABLES["points"]:
-            raise Die(f"there is no figure '{name}'; they are "
-                      + ', '.join(TABLES['points']))
+    names = known("figure", figure or TABLES["points"], TABLES["points"])
     for name in names:
         points = list(points_of(name))
         for which in sorted({one["kernel"] for one in points}):

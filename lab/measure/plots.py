@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from load.room import SCENARIOS
 from PIL import Image
 from tree.common import Die
-from tree.results import command_line, latest_result, result_file
+from tree.results import latest_result, result_file
 
 from measure.rows import SPEED, Rows, intervals, load, rate_text
 
@@ -263,11 +263,12 @@ def measured(name: str) -> bool:
         return False
 
 
-def main(argv: Sequence[str]) -> None:
-    """Draw the figures named, or all that have been measured."""
-    parser = command_line("plots", __doc__, record=True)
-    parser.add_argument("figure", nargs="*", help=f"of {', '.join(DRAW)} (all)")
-    names = parser.parse_args(argv).figure or [n for n in DRAW if measured(n)]
+def main(*figure: str) -> None:
+    """Draw the figures named, or all that have been measured.
+
+    figure: accuracy, switching, imbalance, latency, fairness or cost.
+    """
+    names = figure or [n for n in DRAW if measured(n)]
     for name in names:
         if name in DRAW:
             save(DRAW[name](load(name)), name)

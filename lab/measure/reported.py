@@ -24,8 +24,8 @@ from guest.boot import boot_script
 from load.tcp import CLIENT, build_bed, port_mask, shape
 from load.traffic import command, tc
 from tree import kernel
-from tree.common import say
-from tree.results import command_line, keep_result
+from tree.common import known, say
+from tree.results import keep_result
 from tree.results import verdict as judge
 
 CONTENDERS = {  # column: (kernel, qdisc)
@@ -237,16 +237,13 @@ def judged(file: str, results: dict) -> tuple[list[str], list[str]]:
     return failed, better
 
 
-def main(argv: Sequence[str]) -> None:
-    """Measure the cases named, or all, and print the tables; what is whole is kept."""
-    parser = command_line("reported", __doc__, record=True)
-    parser.add_argument("case", nargs="*", help=f"of {', '.join(REPORTS)} (all)")
-    parser.add_argument("--brief", action="store_true", help="only those of htb, tbf and cake "
-                        "below mq, which are quick")
-    args = parser.parse_args(argv)
-    names = list(OTHERS) if args.brief else args.case or list(REPORTS)
-    if unknown := set(names) - set(REPORTS):
-        parser.error(f"there is no case {', '.join(sorted(unknown))}")
+def main(*case: str, brief: bool = False) -> None:
+    """Measure the cases named, or all, and print the tables; what is whole is kept.
+
+    case: as reported.toml has them (all). brief: only those of htb, tbf and cake below mq, which
+    are quick.
+    """
+    names = known("case", OTHERS if brief else case or REPORTS, REPORTS)
     some = boots(names)
     for which in sorted({which for _, _, which, *_ in some}):
         kernel.build(which)

@@ -30,7 +30,7 @@ from load.hop import NAME, Hop
 from load.traffic import FRAME, tc
 from tree import kernel
 from tree.common import ROOT, Die, run
-from tree.results import command_line, keep_result
+from tree.results import keep_result
 
 HEADER = ROOT / "include/net/sch_rate_group.h"
 UNITS = {"NSEC_PER_USEC": 10**3, "NSEC_PER_MSEC": 10**6}  # ns
@@ -265,9 +265,8 @@ def measure_speeds(hops: dict[str, Path]) -> list[dict]:
     return speeds
 
 
-def main(argv: Sequence[str]) -> None:
+def main() -> None:
     """Measure both tables, print and write them, judge the first."""
-    command_line("smp", __doc__, record=True).parse_args(argv)
     hops = {}
     for which in ("smp-patched", "smp-base"):
         kernel.build(which)

@@ -22,7 +22,7 @@ from load.classes import CONTENDERS, TREES
 from load.shares import GBIT, Tree, ideal
 from tree import kernel
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
-from tree.results import command_line, put_tables, verdict
+from tree.results import put_tables, verdict
 
 HERE = ROOT / "lab/measure/trees"
 OUT = BUILD / "trees"
@@ -175,29 +175,28 @@ def kernel_table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def main(argv: Sequence[str]) -> None:
-    """Simulate all trees, or those named, boot them; judge; put all tables into the report."""
-    parser = command_line("trees", __doc__, record=True)
-    parser.add_argument("name", nargs="*", help="what the name of a tree contains (all)")
-    parser.add_argument("--brief", action="store_true", help="the trees that say most")
-    parser.add_argument("--compare", action="store_true", help="other htb in the kernel, too")
-    args = parser.parse_args(argv)
+def main(*name: str, brief: bool = False, compare: bool = False) -> None:
+    """Simulate all trees, or those named, boot them; judge; put all tables into the report.
+
+    name: what the name of a tree contains (all). brief: the trees that say most. compare: other
+    htb in the kernel, too.
+    """
     build()
-    names = [name for name in TREES if (not args.name or any(w in name for w in args.name))
-             and (not args.brief or "brief" in TREES[name].flags)]
+    names = [one for one in TREES if (not name or any(word in one for word in name))
+             and (not brief or "brief" in TREES[one].flags)]
     say(f"{len(names)} trees, simulated (about 40 s)")
     with ThreadPoolExecutor(JOBS) as pool:
         rows = list(pool.map(simulate, names))
     print("\n".join(["", *table(rows), ""]))
-    contenders = CONTENDERS if args.compare else (OURS,)
-    names = [name for name in names if "simulated" not in TREES[name].flags]
+    contenders = CONTENDERS if compare else (OURS,)
+    names = [one for one in names if "simulated" not in TREES[one].flags]
     say(f"{len(names)} trees in the kernel (about {len(names) * 5 * len(contenders)} s)")
     with ThreadPoolExecutor(JOBS) as pool:
         jobs = [pool.submit(boot, names[at::JOBS], contenders, at) for at in range(JOBS)]
         booted = [row for job in jobs for row in job.result()]
     booted.sort(key=lambda row: names.index(row.name))
     print("\n".join(["", *kernel_table(booted), ""]))
-    if args.compare and not args.name and not args.brief:
+    if compare and not name and not brief:
         put_tables(kernel_table(booted), table(rows), report=REPORT)
     judged = [*rows, *(row for row in booted if row.contender == OURS)]
     verdict(sum(not row.wrong() for row in judged),

@@ -15,7 +15,7 @@ from gates import check, coverage, gauntlet, tdc
 from load import table
 from measure import bench, cost, reported, smp
 from tree.common import ROOT, Die
-from tree.results import RESULTS, command_line
+from tree.results import RESULTS
 
 from report import evaluation
 from report.evaluation import markdown
@@ -180,11 +180,12 @@ def fill() -> None:
             page.write_text(new)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Fill in, or look."""
-    parser = command_line("report", __doc__)
-    parser.add_argument("--check", action="store_true", help="only say what is out of date")
-    if not parser.parse_args(argv).check:
+def main(check: bool = False) -> None:
+    """Fill in, or look.
+
+    check: only say what is out of date.
+    """
+    if not check:
         fill()
     elif old := stale():
         raise Die(f"run 'python3 -B lab report': out of date are {', '.join(old)}")

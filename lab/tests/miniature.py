@@ -24,7 +24,7 @@ sys.path.insert(0, "lab")
 from tree import common, setup, tree
 setup.archive = lambda: ("file:" + {archive!r}, "trusted=yes")
 setup.need_disk = tree.need_disk = lambda *_: None
-common.guard(tree.main, ["apply"])
+common.guard(tree.main, "apply")
 """
 
 

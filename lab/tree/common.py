@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,10 @@ class Die(SystemExit):
         super().__init__(f"error: {message}")
 
 
-def guard(main: Callable, *args: Any) -> None:
-    """Run main(*args); turn what the system refuses (full disk, no permission) into Die."""
+def guard(main: Callable, *args: Any, **more: Any) -> None:
+    """Run main(*args, **more); turn what the system refuses (full disk, no permission) into Die."""
     try:
-        main(*args)
+        main(*args, **more)
     except OSError as err:
         if err.errno == errno.ENOSPC:
             raise Die(f"the disk is full; free some space under {BUILD} and {CACHE} "
@@ -45,6 +45,14 @@ def guard(main: Callable, *args: Any) -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def known(what: str, words: Iterable[str], there: Collection[str]) -> list[str]:
+    """Words of a command line, as a list; Die names one that is not there."""
+    for word in words:
+        if word not in there:
+            raise Die(f"there is no {what} '{word}'; use of {', '.join(there)}")
+    return list(words)
 
 
 def need_disk(gib: float, where: Path = ROOT) -> None:

@@ -21,10 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tree.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, make_args, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, known, make_args, run, say
 from tree.mutate import mutated, read_list
 from tree.repo import KERNEL, git
-from tree.results import command_line
 
 LAB = ROOT / "lab" / "tree"
 COMMON = LAB / "kernel.config"
@@ -288,15 +287,10 @@ def module(which: str) -> Path:
     return copy / "hop.ko"
 
 
-def main(argv: Sequence[str]) -> None:
-    """Build what the arguments name."""
-    parser = command_line("kernel", __doc__)
-    parser.add_argument("name", nargs="*", default=["patched"],
-                        help=f"one of {', '.join(KERNELS)} (patched)")
-    names = parser.parse_args(argv).name
-    for which in names:
-        if which not in KERNELS:
-            parser.error(f"there is no kernel called '{which}'; use one of "
-                         + ", ".join(KERNELS))
-    for which in names:
+def main(*name: str) -> None:
+    """Build what the arguments name.
+
+    name: of kernels, as kernels.toml has them, or of a series (patched).
+    """
+    for which in known("kernel", name or ["patched"], KERNELS):
         build(which)

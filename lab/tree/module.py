@@ -10,12 +10,10 @@ make openwrt makes a feed with the same two, for OpenWrt's build system.
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from tree.common import BUILD, ROOT, Die, base_conf, run, say
 from tree.repo import IPROUTE2, KERNEL, git, git_env
-from tree.results import command_line
 from tree.setup import packages
 
 HERE = ROOT / "module"
@@ -72,7 +70,7 @@ def version() -> str:
     return f"{base_conf()['KERNEL_VERSION']}+{when or 0}"
 
 
-def deb() -> list[Path]:
+def packages_of() -> list[Path]:
     """Build the packages; their paths."""
     packages(PACKAGES)
     where = BUILD / "deb" / f"cake-mq-{version()}"
@@ -117,17 +115,16 @@ def feed() -> Path:
     return FEED
 
 
-def main(argv: Sequence[str]) -> None:
-    """Build one or the other."""
-    parser = command_line("module", __doc__)
-    parser.add_argument("--kdir", type=Path, metavar="FOLDER", help="headers of the kernel "
-                        "(/lib/modules/VERSION/build of the kernel that runs)")
-    parser.add_argument("--deb", action="store_true", help="packages instead")
-    args = parser.parse_args(argv)
-    if args.deb:
-        for path in deb():
+def main(kdir: str = "", deb: bool = False) -> None:
+    """Build one or the other.
+
+    kdir: headers of the kernel, /lib/modules/VERSION/build if not of the one that runs. deb:
+    packages instead.
+    """
+    if deb:
+        for path in packages_of():
             say(f"{path.relative_to(ROOT)} ({path.stat().st_size // 1024} KB)")
         return
-    kdir = args.kdir or Path(f"/lib/modules/{os.uname().release}/build")
-    say(f"{build(kdir.expanduser().resolve()).relative_to(ROOT)}; module/README.md says how "
+    folder = Path(kdir or f"/lib/modules/{os.uname().release}/build")
+    say(f"{build(folder.expanduser().resolve()).relative_to(ROOT)}; module/README.md says how "
         "to load it")

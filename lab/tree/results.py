@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """What a verb of lab/ is told, what it tells at its end, and the files of results/."""
 
-import argparse
 import json
 import os
 import re
@@ -26,27 +25,6 @@ def verdict(passed: int, failed: Sequence[str], skipped: int | None = None) -> N
     print(f"{passed} passed, {len(failed)} failed"
           + (f", {skipped} skipped" if skipped is not None else ""))
     sys.exit(bool(failed))
-
-
-class Record(argparse.Action):
-    """--record is RECORD=1 in the environment, for what this starts as well."""
-
-    def __call__(self, *_):
-        os.environ["RECORD"] = "1"
-
-
-def command_line(verb: str, text: str, record: bool = False) -> argparse.ArgumentParser:
-    """A parser for the words after a verb of lab/.
-
-    text: what --help says of it. record: whether it writes files of results/.
-    """
-    parser = argparse.ArgumentParser(
-        prog=f"python3 -B lab {verb}", description=text, allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    if record:
-        parser.add_argument("--record", action=Record, nargs=0, help="write to results/, which "
-                            "git tracks, instead of build/results/; the same as RECORD=1")
-    return parser
 
 
 def recording() -> bool:

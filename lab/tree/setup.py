@@ -24,9 +24,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from tree.common import BUILD, CACHE, JOBS, ROOT, Die, base_conf, need_disk, run, say, sha256
+from tree.common import BUILD, CACHE, JOBS, ROOT, Die, base_conf, known, need_disk, run, say, sha256
 from tree.repo import IPROUTE2
-from tree.results import command_line
 
 DOWNLOADS = CACHE / "downloads"
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg",
@@ -417,19 +416,18 @@ def given() -> tuple[str, str]:
     return os.environ.get("KERNEL", ""), os.environ.get("LINUX_TARBALL", "")
 
 
-def main(argv: Sequence[str]) -> None:
-    """Run the steps named on the command line, or the usual ones."""
+def main(*step: str) -> None:
+    """Run the steps named on the command line, or the usual ones.
+
+    step: packages, kernel, iproute2, sparse, venv (these by default), check, figures, qemu,
+    reported.
+    """
     steps = {"packages": None, "kernel": lambda: kernel(*given()), "iproute2": iproute2,
              "sparse": sparse, "venv": venv}
     usual = list(steps)
     steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in PACKAGES.items()}
     steps["check"] = check
-    parser = command_line("setup", __doc__)
-    parser.add_argument("step", nargs="*", default=usual, help="one of "
-                        f"{', '.join(steps)} (default: {' '.join(usual)})")
-    words = parser.parse_args(argv).step
-    if unknown := [word for word in words if word not in steps]:
-        parser.error(f"there is no step '{unknown[0]}'; the steps are {', '.join(steps)}")
+    words = known("step", step or usual, steps)
     check_host()
     BUILD.mkdir(exist_ok=True)
     for word in words:

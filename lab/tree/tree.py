@@ -28,7 +28,7 @@ from pathlib import Path
 from shlex import quote
 
 from tree import setup
-from tree.common import BUILD, ROOT, Die, base_conf, need_disk, run, say
+from tree.common import BUILD, ROOT, Die, base_conf, known, need_disk, run, say
 from tree.copies import (
     base_files,
     committed,
@@ -52,7 +52,6 @@ from tree.repo import (
     patch_author,
     was_merged,
 )
-from tree.results import command_line
 
 # What git tracks of the kernel: everything the series may touch, and what
 # checkpatch and get_maintainer read.  The rest lies there untracked.
@@ -555,25 +554,14 @@ def add_blobs(repo: Path, patch: Path) -> None:
                 git(repo, "hash-object", "-w", "--stdin", data=content)
 
 
-def main(argv: Sequence[str]) -> None:
-    """Do what the command line says."""
-    parser = command_line("tree", __doc__)
-    what = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    what.add_parser("apply")
-    what.add_parser("check-copies")
-    one = what.add_parser("export")
-    one.add_argument("--sob", default="", metavar="'NAME <MAIL>'",
-                     help="also write build/export-signed, signed by this person")
-    one = what.add_parser("am")
-    one.add_argument("--tree", default="", metavar="FOLDER", help="a Linux source tree")
-    one.add_argument("--series", default="", help="folder or number of the last one (all)")
-    args = parser.parse_args(argv)
+def main(what: str, sob: str = "", tree: str = "", series: str = "") -> None:
+    """Do what the command line says.
+
+    what: apply, export, check-copies or am. sob: NAME <MAIL>, to also export to
+    build/export-signed, signed by this person. tree: the Linux source tree for am. series:
+    folder or number of the last one for am (all).
+    """
     BUILD.mkdir(exist_ok=True)
-    if args.what == "apply":
-        apply()
-    elif args.what == "export":
-        export(args.sob)
-    elif args.what == "check-copies":
-        check_copies()
-    else:
-        am(args.tree, args.series)
+    {"apply": apply, "export": lambda: export(sob), "check-copies": check_copies,
+     "am": lambda: am(tree, series)}[known("command", [what], (
+         "apply", "export", "check-copies", "am"))[0]]()
