@@ -18,7 +18,6 @@ each, as long as it still fails. The last line is 'N passed, N failed', one per 
 import json
 import random
 import subprocess
-import sys
 import threading
 import time
 import tomllib
@@ -32,6 +31,7 @@ from load.hop import NAME, Hop
 from load.traffic import PARENTS, command, tc
 from tree.common import Die, say
 from tree.kernel import module
+from tree.results import verdict
 
 from gates.shrink import shrunk
 
@@ -331,5 +331,4 @@ def main(seed: int = 1, seeds: int = 20, ops: int = 40) -> None:
     failed = 0
     for number in range(seed, seed + seeds):
         failed += not judge(kernel, number, ops, shrinking=not failed)
-    print(f"{seeds - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    verdict(seeds - failed, failed)

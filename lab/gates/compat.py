@@ -27,7 +27,7 @@ from load.traffic import pktgen
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
 from tree.kernel import STOCK_SPLAT, build
 from tree.repo import IPROUTE2
-from tree.results import RESULTS, keep_result
+from tree.results import RESULTS, keep_result, verdict
 
 RECORD = RESULTS / "compat-base.json"
 TC = BUILD / "iproute2-base"
@@ -204,7 +204,7 @@ def diff(command: str, want: str, got: str) -> str:
     lines = list(difflib.unified_diff(want.split("\n"), got.split("\n"), "base", "patched",
                                       lineterm="", n=2))
     more = len(lines) - DIFF_LINES
-    return "\n".join([f"FAIL {command}", *lines[:DIFF_LINES],
+    return "\n".join([command, *lines[:DIFF_LINES],
                       *([f"[{more} more lines]"] if more > 0 else [])])
 
 
@@ -250,9 +250,4 @@ def main(base: bool = False) -> None:
     bad = [command for command in got if not same(stock[command], got[command])]
     for command in bad[:DIFFS]:
         print(diff(command, stock[command], got[command]))
-    for command in bad[DIFFS:]:
-        print(f"FAIL {command}")
-    print(f"{len(got) - len(bad)} passed, {len(bad)} failed")
-    if bad:
-        raise Die(f"{len(bad)} old commands show something else on the patched kernel: see "
-                  "build/guest/compat/progress")
+    verdict(len(got) - len(bad), bad)

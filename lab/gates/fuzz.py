@@ -309,5 +309,4 @@ def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, sa
         findings.add(ask(kunit(tested[0], san)))
     say(f"{findings.packets} packets sent")
     findings.show()
-    print(f"{findings.passed} passed, {findings.failed} failed")
-    sys.exit(bool(findings.failed))
+    verdict(findings.passed, findings.failed)

@@ -11,7 +11,6 @@ of all writes mutants.json.
 
 import json
 import re
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +22,7 @@ from load.scenarios import derive, guest_params
 from tree.common import BUILD, JOBS, Die, say
 from tree.kernel import BROKEN, KERNELS, build, image, module
 from tree.mutate import read_list
-from tree.results import RESULTS, keep_result, recording
+from tree.results import RESULTS, keep_result, recording, verdict
 
 from gates.changes import Plan, wrong
 
@@ -219,5 +218,4 @@ def main(*number: int) -> None:
                          ("number", "file", "rule", "caught_by", "cases")}
                         for result in results]})
     caught = sum(bool(result["caught_by"]) for result in results)
-    print(f"{caught} passed, {len(results) - caught} failed")
-    sys.exit(caught != len(results))
+    verdict(caught, len(results) - caught)

@@ -30,7 +30,6 @@ of lab/tree/faults.txt instead, one after the other: each has to make a seed fai
 line is 'N passed, N failed', one per seed or fault.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ from guest.boot import Guest, run_script
 from tree.common import BUILD, say
 from tree.kernel import BROKEN, build, emulated, image
 from tree.mutate import read_list
-from tree.results import keep_result
+from tree.results import keep_result, verdict
 
 from gates.shrink import shrunk
 from gates.torture_guest import ALLOWED
@@ -190,5 +189,4 @@ def main(seed: int = 1, seeds: int = 0, ops: int = 0, long: bool = False, faults
         if long and all(results):
             record(chosen, count, results)
     failed = sum(not result for result in results)
-    print(f"{len(results) - failed} passed, {failed} failed")
-    sys.exit(1 if failed else 0)
+    verdict(len(results) - failed, failed)

@@ -15,14 +15,15 @@ from tree.common import BUILD, JOBS, ROOT, START, Die
 RESULTS = ROOT / "results"
 
 
-def verdict(passed: int, failed: Sequence[str], skipped: int | None = None) -> NoReturn:
+def verdict(passed: int, failed: Sequence[str] | int, skipped: int | None = None) -> NoReturn:
     """Print what failed (sentences) and 'N passed, N failed'; end with 1 if any did.
 
-    skipped: how many were, where the last line tells that as well.
+    failed: how many, where that has been said. skipped: how many were, where the last line tells
+    that as well.
     """
-    for sentence in failed:
+    for sentence in failed if isinstance(failed, Sequence) else ():
         print("FAIL " + sentence)
-    print(f"{passed} passed, {len(failed)} failed"
+    print(f"{passed} passed, {len(failed) if isinstance(failed, Sequence) else failed} failed"
           + (f", {skipped} skipped" if skipped is not None else ""))
     sys.exit(bool(failed))
 
