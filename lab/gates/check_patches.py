@@ -44,13 +44,8 @@ COMPILERS = {  # column: (architecture, more arguments of make)
                          f"HOSTCC=ccache clang{CLANG}"]),
 }
 FIELDS = {"NETWORKING [GENERAL]", "DOCUMENTATION"}  # sections of MAINTAINERS
-DEPRECATED = {  # what a patch must not add to a .c or .h: why
-    r"\bmodule_param\w*\(": "a module parameter; use netlink",
-    r"\b(strcpy|strncpy|strlcpy)\(": "use strscpy()",
-    r"\bBUG(_ON)?\(": "use WARN_ON_ONCE() and go on",
-    r"\bdev_(hold|put)\(": "use netdev_hold() and netdev_put()",
-    r"\b(get|put)_net\(": "use get_net_track() and put_net_track()",
-}
+DEPRECATED = dict(line.split("\t") for line in (ROOT / "lab/gates/deprecated.txt")
+                  .read_text().splitlines()[2:])  # what a patch must not add to a .c or .h: why
 DICTIONARY = "import codespell_lib, os; print(os.path.join(os.path.dirname(" \
     "codespell_lib.__file__), 'data', 'dictionary.txt'))"
 

@@ -32,8 +32,10 @@ import re
 import subprocess
 import threading
 import time
+import tomllib
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,7 +59,7 @@ OPS = {"kasan": (1000, 2000), "kcsan": (1000, 5000)}
 PART = 1000  # operations of a seed
 ROUNDS = 10  # of a crowd
 QUEUES = 8
-RATES = (20e6, 1e9, 100e3)  # bit/s
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
 CROWDS = ("cake_mq", "mq + cake shared", "mqprio + cake shared", "mq + tbf shared",
           "mq + htb shared")
 RACE = ("BUG: KCSAN: data-race",)
@@ -89,16 +91,10 @@ def send() -> threading.Thread:
     return thread
 
 
-def htb_lines(queue: int, rate: float) -> list[str]:
-    """An htb on one queue, from 1: a root, and two classes that queues use by turns."""
-    htb = f"1{queue:x}:"
-    return [f"qdisc add dev c0 parent 1:{queue:x} handle {htb} htb "
-            f"default {2 + queue % 2} shared",
-            f"class add dev c0 parent {htb} classid {htb}1 htb rate {rate:.0f}bit",
-            f"class add dev c0 parent {htb}1 classid {htb}2 htb rate {rate / 4:.0f}bit "
-            f"ceil {rate:.0f}bit",
-            f"class add dev c0 parent {htb}1 classid {htb}3 htb rate {rate / 2:.0f}bit "
-            f"ceil {rate:.0f}bit prio 1"]
+def filled(lines: Sequence[str], at: int, rate: float, **more: Any) -> list[str]:
+    """Lines of gauntlet.toml, for a queue from 1."""
+    return [line.format(at=at, rate=rate, half=rate / 2, quarter=rate / 4, eighth=rate / 8,
+                        default=2 + at % 2, **more) for line in lines]
 
 
 def crowd_lines(contender: str, shared: bool, rate: float = 20e6) -> list[str]:
@@ -107,7 +103,7 @@ def crowd_lines(contender: str, shared: bool, rate: float = 20e6) -> list[str]:
     if "htb" in contender:
         lines = ["qdisc replace dev c0 root handle 1: mq"]
         for queue in range(1, QUEUES + 1):
-            lines += htb_lines(queue, rate)
+            lines += filled(TABLES["htb"], queue, rate)
     else:
         lines = contender_lines("c0", contender, rate, QUEUES, options)
     return lines if shared else [line.replace(" shared", "") for line in lines]
@@ -117,28 +113,15 @@ def turn(contender: str, number: int, shared: bool) -> list[str]:
     """The lines of one round: its rate, other options, a member that goes and comes."""
     parent, _, words = contender.rpartition(" + ")
     kind = words.split()[0]
-    rate = RATES[number % len(RATES)]
-    at = number % QUEUES + 1
+    at, rate = number % QUEUES + 1, TABLES["rates"][number % len(TABLES["rates"])]
     queue = f"parent 1:{at:x}"
-    word = words if shared else kind
     first = crowd_lines(contender, shared, rate)
-    again = [line for line in first if f" {queue} " in line or f" 1{at:x}:" in line]
-    if kind == "htb":
-        change, htb = "class change dev c0 parent", f"1{at:x}:"
-        lines = [f"{change} {htb} classid {htb}1 htb rate {rate:.0f}bit",
-                 f"{change} {htb}1 classid {htb}2 htb rate {rate / 8:.0f}bit "
-                 f"ceil {rate / 2:.0f}bit prio {number % 3}",
-                 f"class del dev c0 classid {htb}3"]
-    elif kind == "tbf":
-        lines = [f"qdisc change dev c0 {queue} {word} rate {rate:.0f}bit burst 15k limit 100k",
-                 f"qdisc replace dev c0 {queue} {word} rate {rate:.0f}bit burst 3k limit 100k"]
-    else:
-        mode = ("diffserv3", "diffserv4", "besteffort")[number % 3]
-        where = queue if parent else "root"
-        lines = [f"qdisc change dev c0 {where} {word} bandwidth {rate:.0f}bit",
-                 f"qdisc change dev c0 {where} {word} {mode}"]
+    lines = filled(TABLES["round"][kind.removesuffix("_mq")], at, rate, prio=number % 3,
+                   mode=TABLES["modes"][number % 3], where=queue if parent else "root",
+                   word=words if shared else kind)
     if parent:
-        lines += [f"qdisc del dev c0 {queue}", *again]
+        lines += [f"qdisc del dev c0 {queue}", *(
+            line for line in first if f" {queue} " in line or f" 1{at:x}:" in line)]
     if number % 10 == 9:
         lines += ["qdisc del dev c0 root", *first]
     return lines

@@ -341,24 +341,15 @@ def total(functions: dict[str, list[float]]) -> float:
     return sum(instructions for instructions, _ in functions.values())
 
 
-def calls(functions: dict[str, list[float]], pattern: str) -> float:
-    """Calls per packet of the functions that match."""
-    return sum(times for name, (_, times) in functions.items() if re.fullmatch(pattern, name))
-
-
-HEAD = (f"{'':<23}{'instructions per packet':>34}{'timer interrupts':>25}{'dequeue calls':>18}\n"
-        f"{'':<23}{'stock':>9}{'patched':>9}{'ratio':>8}{'bound':>8}"
-        f"{'stock':>16}{'patched':>9}{'stock':>9}{'patched':>9}")
+HEAD = f"{'instructions per packet':<23}{'stock':>9}{'patched':>9}{'ratio':>8}{'bound':>8}"
 
 
 def told(name: str, both: dict[str, dict]) -> str:
     """A line of the table. both: {kernel: functions}."""
     base, ours = both["base"], both["patched"]
     ratio, bound = total(ours) / total(base), CASES[name].bound
-    more = [calls(functions, pattern) for pattern in ("hrtimer_interrupt", r"(?!__)\w+_dequeue")
-            for functions in (base, ours)]
     return (f"{name:<23}{total(base):>9.1f}{total(ours):>9.1f}{ratio:>8.4f}{bound:>8.3f}"
-            f"{' over' if ratio > bound else '':<7}" + "".join(f"{x:>9.3f}" for x in more))
+            + " over" * (ratio > bound))
 
 
 def differences(both: dict[str, dict]) -> list[str]:
