@@ -4,8 +4,7 @@
 First the unchanged net/sched/sch_rate_tree.c, compiled in user space: queues with loads of
 their own take slots from it in simulated time. Then the patched kernel in virtual time, where
 the same trees are htb below mq, with "shared". --compare runs them as one htb at the root and
-as unshared ones below mq as well, which is shown and not judged. RECORD=1 puts both tables into
-results/trees.md.
+as unshared ones below mq as well, which is shown and not judged; that of all is recorded.
 
 What it does not show: CPU time, and contention for the lock.
 """
@@ -22,11 +21,10 @@ from load.classes import CONTENDERS, TREES
 from load.shares import GBIT, Tree, ideal
 from tree import kernel
 from tree.common import BUILD, JOBS, ROOT, Die, run, say
-from tree.results import put_tables, verdict
+from tree.results import keep_result, verdict
 
 HERE = ROOT / "lab/measure/trees"
 OUT = BUILD / "trees"
-REPORT = "trees.md"
 OURS = CONTENDERS[0]
 SPARSE = {10 * GBIT: 60, GBIT: 150, 0: 1000}  # us, that a packet of a class below its rate may
 # wait at most, from which rate on
@@ -68,6 +66,10 @@ class Row:
     kicks: float | None = None
     uneven: float | None = None
     contender: str = ""
+
+    def figures(self) -> dict:
+        """What is told of it."""
+        return {key: value for key, value in vars(self).items() if key != "tree"}
 
     def wrong(self) -> list[str]:
         """What is out of its bound."""
@@ -141,37 +143,33 @@ def in_kernel(row: dict) -> Row:
                contender=row["contender"])
 
 
-def cell(value: float | None, form: str, width: int) -> str:
-    """A figure in a column of a table."""
-    return f"{'-' if value is None else format(value, form):>{width}}"
+def cells(row: dict, columns: Sequence[tuple]) -> str:
+    """Figures of a row as columns of a table: (key, format, width) of each."""
+    return "".join(f"{'-' if row[key] is None else format(row[key], form):>{width}}"
+                   for key, form, width, *_ in columns)
 
 
-def table(rows: Sequence[Row]) -> list[str]:
+def table(rows: Sequence[dict]) -> list[str]:
     """As lines of text."""
-    lines = [(f"{'':<48}{'used, %':>9}{'worst class, %':>16}{'excess, KB':>12}"
-              f"{'longest wait, us':>18}{'locks/packet':>14}{'kicks/packet':>14}{'uneven, %':>11}")]
-    for row in rows:
-        lines.append(f"{row.name:<48}" + cell(row.used, ".3f", 9) + cell(row.worst, "+.3f", 16)
-                     + cell(row.excess, ".1f", 12) + cell(row.wait, ".0f", 18)
-                     + cell(row.locks, ".2f", 14) + cell(row.kicks, ".4f", 14)
-                     + cell(row.uneven, ".2f", 11))
-    return lines
+    columns = [("used", ".3f", 9, "used, %"), ("worst", "+.3f", 16, "worst class, %"),
+               ("excess", ".1f", 12, "excess, KB"), ("wait", ".0f", 18, "longest wait, us"),
+               ("locks", ".2f", 14, "locks/packet"), ("kicks", ".4f", 14, "kicks/packet")]
+    if any(row["uneven"] is not None for row in rows):
+        columns.append(("uneven", ".2f", 11, "uneven, %"))
+    return [" " * 48 + "".join(f"{head:>{width}}" for *_, width, head in columns),
+            *(f"{row['name']:<48}" + cells(row, columns) for row in rows)]
 
 
-def kernel_table(rows: Sequence[Row]) -> list[str]:
+def kernel_table(rows: Sequence[dict]) -> list[str]:
     """As lines of text: a tree each, and what it is below each contender."""
-    contenders = [c for c in CONTENDERS if any(row.contender == c for row in rows)]
+    columns = ("used", ".3f", 10), ("worst", "+.3f", 10), ("excess", ".1f", 12), ("wait", ".0f", 9)
+    contenders = [c for c in CONTENDERS if any(row["contender"] == c for row in rows)]
     lines = [f"{'':<48}" + "".join(f"{c:^41}" for c in contenders).rstrip(),
              f"{'':<48}" + f"{'used, %':>10}{'worst, %':>10}{'excess, KB':>12}{'wait, us':>9}"
              * len(contenders)]
-    for name in dict.fromkeys(row.name for row in rows):
-        cells = ""
-        for contender in contenders:
-            row = next((r for r in rows if (r.name, r.contender) == (name, contender)), None)
-            if row:
-                cells += (cell(row.used, ".3f", 10) + cell(row.worst, "+.3f", 10)
-                          + cell(row.excess, ".1f", 12) + cell(row.wait, ".0f", 9))
-        lines.append(f"{name:<48}{cells}")
+    for name in dict.fromkeys(row["name"] for row in rows):
+        mine = {row["contender"]: cells(row, columns) for row in rows if row["name"] == name}
+        lines.append(f"{name:<48}" + "".join(mine.get(c, "") for c in contenders))
     return lines
 
 
@@ -187,7 +185,7 @@ def main(*name: str, brief: bool = False, compare: bool = False) -> None:
     say(f"{len(names)} trees, simulated (about 40 s)")
     with ThreadPoolExecutor(JOBS) as pool:
         rows = list(pool.map(simulate, names))
-    print("\n".join(["", *table(rows), ""]))
+    print("\n".join(["", *table([row.figures() for row in rows]), ""]))
     contenders = CONTENDERS if compare else (OURS,)
     names = [one for one in names if "simulated" not in TREES[one].flags]
     say(f"{len(names)} trees in the kernel (about {len(names) * 5 * len(contenders)} s)")
@@ -195,9 +193,13 @@ def main(*name: str, brief: bool = False, compare: bool = False) -> None:
         jobs = [pool.submit(boot, names[at::JOBS], contenders, at) for at in range(JOBS)]
         booted = [row for job in jobs for row in job.result()]
     booted.sort(key=lambda row: names.index(row.name))
-    print("\n".join(["", *kernel_table(booted), ""]))
+    print("\n".join(["", *kernel_table([row.figures() for row in booted]), ""]))
     if compare and not name and not brief:
-        put_tables(kernel_table(booted), table(rows), report=REPORT)
+        keep_result("trees.json", {
+            "what": "classes with rates over many queues: of the rate, %; worst class and uneven "
+            "members, %; what a next hop has to queue, KB; longest wait, us; per packet",
+            "kernel": [row.figures() for row in booted],
+            "simulated": [row.figures() for row in rows]})
     judged = [*rows, *(row for row in booted if row.contender == OURS)]
     verdict(sum(not row.wrong() for row in judged),
             [line for row in judged for line in row.wrong()])

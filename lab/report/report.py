@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gates import check, coverage, gauntlet, tdc
 from load import table
-from measure import bench, cost, reported, smp
+from measure import bench, cost, reported, smp, trees
 from tree.common import ROOT, Die
 from tree.results import RESULTS
 
@@ -109,6 +109,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
     "bench": lambda: fenced([*bench.HEAD, *(bench.told(row["case"], row)
                                             for row in read("bench")["rows"])]),
+    "trees": lambda: fenced(trees.table(read("trees")["simulated"])),
+    "trees kernel": lambda: fenced(trees.kernel_table(read("trees")["kernel"])),
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front,
     **{name: lambda name=name: reported.table(name, read(name)["columns"])
        for name in reported.COLUMNS},

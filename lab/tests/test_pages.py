@@ -92,19 +92,6 @@ class Results(unittest.TestCase):
             results.keep_result("y.json", data)
             self.assertEqual(json.loads(noted.read_text())["files"], {"x.json": 2, "y.json": 3})
 
-    def test_tables(self):
-        """Tables take the place of those that begin alike, all of them; others stay."""
-        with tempfile.TemporaryDirectory() as name, \
-                unittest.mock.patch.dict(os.environ, {"RECORD": "1"}), \
-                unittest.mock.patch.object(results, "RESULTS", Path(name)):
-            page = Path(name) / "x.md"
-            page.write_text("```\na\n1\n```\n```\nb\n2\n```\n```\nc\n3\n```\n")
-            results.put_tables(["a", "4"], ["c", "5"], report="x.md")
-            self.assertEqual(page.read_text(),
-                             "```\na\n4\n```\n```\nb\n2\n```\n```\nc\n5\n```\n")
-            with self.assertRaises(common.Die):
-                results.put_tables(["d"], report="x.md")
-
 
 class Front(unittest.TestCase):
     """README.md is short, and points to what is there."""

@@ -3,14 +3,13 @@
 
 import json
 import os
-import re
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tree.common import BUILD, JOBS, ROOT, START, Die
+from tree.common import BUILD, JOBS, ROOT, START
 
 RESULTS = ROOT / "results"
 
@@ -65,21 +64,6 @@ def keep_result(name: str, data: dict) -> None:
         versions = json.loads((RESULTS / "versions.json").read_text())
         versions["files"][name] = versions["series"]
         result_file("versions.json").write_text(rows_of(versions, 100) + "\n")
-
-
-def put_tables(*tables: Sequence[str], report: str = "tests.md") -> None:
-    """Put tables into a report of results/, each in place of the block with the same first line.
-
-    Written by result_file(), from what is recorded; Die if the report lacks one of the blocks.
-    """
-    text = (RESULTS / report).read_text()
-    for lines in tables:
-        block = "\n".join(lines) + "\n"
-        text, changed = re.subn(rf"(?<=^```\n){re.escape(lines[0])}\n.*?(?=^```$)",
-                                lambda _, block=block: block, text, count=1, flags=re.S | re.M)
-        if not changed:
-            raise Die(f"results/{report} has no block that begins with '{lines[0]}'")
-    result_file(report).write_text(text)
 
 
 def latest_result(name: str) -> Path:
