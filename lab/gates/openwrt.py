@@ -41,10 +41,7 @@ def source(version: str, fetch: bool) -> Path | None:
     if not where.exists() and fetch:
         need_disk(3)
         apt = setup.Apt(KERNELS[version], "deb")
-        if not apt.get("update"):
-            raise Die(f"cannot read the Debian archive's list of {KERNELS[version]} (see "
-                      "build/logs/apt.log); check the network and run this again")
-        setup.DOWNLOADS.mkdir(parents=True, exist_ok=True)
+        apt.update()
         setup.unpack(setup.newest(apt, f"linux-source-{version}"), where,
                      f"openwrt-unpack-{version}", 40, TABLES["left out"]).rename(where)
     return where if where.exists() else None

@@ -138,9 +138,11 @@ class Apt:
 
     def __init__(self, suite: str, kind: str) -> None:
         uri, trust = archive()
-        self.dir = CACHE / "apt" / f"{suite}-{kind}"
-        for folder in ("lists/partial", "archives/partial", "files"):
-            (self.dir / folder).mkdir(parents=True, exist_ok=True)
+        self.suite, self.dir = suite, CACHE / "apt" / f"{suite}-{kind}"
+        for folder in (self.dir / "lists/partial", self.dir / "archives/partial",
+                       self.dir / "files", DOWNLOADS):
+            folder.mkdir(parents=True, exist_ok=True)
+        need_disk(1, CACHE)
         (self.dir / "sources.list").write_text(f"{kind} [{trust}] {uri} {suite} main\n")
         self.conf = self.dir / "apt.conf"
         text = (ROOT / "lab/tree/apt.conf").read_text()
@@ -151,13 +153,23 @@ class Apt:
         return run(["apt-get", "-c", self.conf, *words], "apt", cwd=self.dir / "files",
                    ok=range(-255, 256)) == 0
 
-    def names(self, pattern: str) -> list[str]:
-        """Binary packages of the suite whose names match."""
-        done = subprocess.run(["apt-cache", "-c", str(self.conf), "pkgnames"], text=True,
-                              capture_output=True, check=False)
-        return [name for name in done.stdout.split() if re.fullmatch(pattern, name)]
+    def update(self, otherwise: str = "run this again") -> None:
+        """Read the list of packages; Die if that can't be had, with what to do otherwise."""
+        if not self.get("update"):
+            raise Die(f"cannot read the Debian archive's list of {self.suite} (see "
+                      f"build/logs/apt.log); check the network, or {otherwise}")
 
-    def download(self, package: str, version: str | None, binary: bool) -> Path | None:
+    def ask(self, *words: str) -> str:
+        """What apt-cache says."""
+        return subprocess.run(["apt-cache", "-c", str(self.conf), *words], text=True,
+                              capture_output=True, check=False).stdout
+
+    def kernels(self) -> list[str]:
+        """Packages of the suite with sources of a kernel."""
+        return re.findall(r"(?m)^linux-source-\d+\.\d+$", self.ask("pkgnames"))
+
+    def download(self, package: str, version: str | None = None,
+                 binary: bool = True) -> Path | None:
         """Fetch one package (version None: the newest); the file's path, or None."""
         shutil.rmtree(self.dir / "files")
         (self.dir / "files").mkdir()
@@ -166,7 +178,7 @@ class Apt:
         if not self.get(*words, what):
             return None
         files = [p for p in (self.dir / "files").iterdir() if p.suffix != ".dsc"]
-        return files[0] if files else None
+        return Path(shutil.move(files[0], DOWNLOADS / files[0].name)) if files else None
 
 
 def verified(path: Path, digest: str) -> bool:
@@ -216,8 +228,6 @@ def fetch(key: str) -> Path:
 def download(key: str, pin: dict[str, str], path: Path, instead: Path) -> Path:
     """Download for fetch(); the path of what came."""
     binary = key == "KERNEL"
-    DOWNLOADS.mkdir(parents=True, exist_ok=True)
-    need_disk(1, CACHE)
     ways = f"put {pin['FILE']} (SHA-256 {pin['SHA256']}) into {DOWNLOADS}" + binary * (
         ", or give KERNEL=/path/to/linux or LINUX_TARBALL=/path/to/linux.tar.xz")
     if not shutil.which("apt-get"):
@@ -225,18 +235,14 @@ def download(key: str, pin: dict[str, str], path: Path, instead: Path) -> Path:
     say(f"downloading {pin['FILE']} ({pin['MB']} MB and an index; "
         f"about {5 + int(pin['MB']) // 10} s)")
     apt = Apt(pin["SUITE"], "deb" if binary else "deb-src")
-    if not apt.get("update"):
-        raise Die(f"cannot read the Debian archive's list of {pin['SUITE']} (see "
-                  f"build/logs/apt.log); check the network, or {ways}")
+    apt.update(ways)
     tries = [(pin["PACKAGE"], pin["PACKAGE_VERSION"])] + [
         (package, None) for package in (candidates(apt, pin["PACKAGE"]) if binary
                                         else [pin["PACKAGE"]])]
-    got = next(filter(None, (apt.download(*what, binary) for what in tries)), None)
-    if not got:
+    final = next(filter(None, (apt.download(*what, binary) for what in tries)), None)
+    if not final:
         raise Die(f"{pin['SUITE']} has neither {pin['FILE']} nor a later one that can be "
                   f"downloaded (see build/logs/apt.log); {ways}")
-    final = DOWNLOADS / got.name
-    shutil.move(got, final)
     if final == path:
         verified(path, pin["SHA256"])
     else:
@@ -262,34 +268,24 @@ def neighbours() -> list[Path]:
         paths = [DOWNLOADS / name for name in json.loads(read.read_text())]
         if all(path.exists() for path in paths):
             return paths
-    DOWNLOADS.mkdir(parents=True, exist_ok=True)
-    if not apt.get("update"):
-        raise Die(f"cannot read the Debian archive's list of {conf['KERNEL_SUITE']} (see "
-                  "build/logs/apt.log); check the network and run this again")
-    paths = []
-    for package in sorted(apt.names(r"linux-source-\d+\.\d+")):
-        if package != conf["KERNEL_PACKAGE"]:
-            paths.append(newest(apt, package))
+    apt.update()
+    paths = [newest(apt, package) for package in sorted(apt.kernels())
+             if package != conf["KERNEL_PACKAGE"]]
     read.write_text(json.dumps([path.name for path in paths]) + "\n")
     return paths
 
 
 def newest(apt: Apt, package: str) -> Path:
     """Path of a package's newest version in the cache, downloaded if need be."""
-    done = subprocess.run(["apt-cache", "-c", str(apt.conf), "show", "--no-all-versions", package],
-                          text=True, capture_output=True, check=False)
-    name = re.search(r"^Filename: .*/(.*)$", done.stdout, re.MULTILINE)
+    name = re.search(r"^Filename: .*/(.*)$", apt.ask("show", "--no-all-versions", package), re.M)
     path = DOWNLOADS / name[1] if name else None
     if path and path.exists():
         return path
-    need_disk(1, CACHE)
     say(f"downloading {package} (about 165 MB)")
-    got = apt.download(package, None, True)
-    if not got:
+    path = apt.download(package)
+    if not path:
         raise Die(f"{package} cannot be downloaded (see build/logs/apt.log); check the "
                   "network and run this again")
-    path = DOWNLOADS / got.name
-    shutil.move(got, path)
     for old in DOWNLOADS.glob(f"{package}_*.deb"):
         if old != path:
             old.unlink()
@@ -304,7 +300,7 @@ def candidates(apt: Apt, package: str) -> list[str]:
     def version(name):
         return [int(part) for part in re.findall(r"\d+", name)]
 
-    return sorted((name for name in apt.names(r"linux-source-\d+\.\d+")
+    return sorted((name for name in apt.kernels()
                    if version(name)[0] == version(package)[0]
                    and version(name) >= version(package)), key=version, reverse=True)
 
