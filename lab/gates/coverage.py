@@ -24,7 +24,7 @@ from tree.repo import git
 from tree.results import keep_result, verdict
 
 from gates import compat, tdc
-from gates.kunit import run_suites
+from gates.kunit import judged
 
 FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab/gates/coverage.txt"
@@ -39,10 +39,9 @@ LOADS = {  # contender: scenarios
 
 def kunit(name: str) -> None:
     """The suites of the series."""
-    passed, failed, guest = run_suites(FOLDER, name, timeout=300)
-    guest.judge()
-    if failed or not passed:
-        raise Die(f"KUnit did not pass in the kernel for coverage: see {guest.job}/dmesg")
+    _, failed, _ = judged(FOLDER, name, timeout=300)
+    if failed:
+        raise Die(failed[0])
 
 
 def suites(name: str) -> None:

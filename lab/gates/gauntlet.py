@@ -48,7 +48,7 @@ from tree.results import keep_result, latest_result, result_file, verdict
 
 from gates import tdc, torture
 from gates.coverage import added
-from gates.kunit import run_suites
+from gates.kunit import judged
 
 RESULTS = "gauntlet.json"
 BASE = "gauntlet-base.json"
@@ -281,11 +281,10 @@ class Job:
 def kunit(job: Job, _: Any) -> None:
     """The suites of the series."""
     some = ("kunit.filter_glob=qdisc_shared*",) if job.race else ()
-    job.passed, bad, guest = run_suites(job.folder(), job.name("kunit"),
-                                        (*job.sparse, *some), timeout=3600, **job.machine)
-    job.look(guest)
-    if bad or not job.passed:
-        job.failed.append(f"{bad} KUnit cases failed: see {guest.job}/dmesg")
+    job.passed, bad, guest = judged(job.folder(), job.name("kunit"), job.allowed,
+                                    params=(*job.sparse, *some), timeout=3600, **job.machine)
+    job.gather(guest)
+    job.failed += bad
 
 
 def halves(names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -56,6 +56,19 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
     return (*counted(read_json(result)), guest)
 
 
+def judged(kernel: str, name: str, allowed: Sequence[str] = (),
+           **more: Any) -> tuple[int, list[str], Guest]:
+    """run_suites(): (cases that passed, sentences on what is wrong, Guest).
+
+    allowed: as for splats().
+    """
+    passed, bad, guest = run_suites(kernel, name, **more)
+    said = [guest.report(allowed) or ""]
+    said.append(f"{bad} KUnit cases fail: see {guest.job}/dmesg" * bool(bad))
+    said.append("no KUnit case ran" * (not passed))
+    return passed, list(filter(None, said)), guest
+
+
 def main() -> None:
     """Boot, parse, judge; writes kunit.json."""
     say("running the KUnit suites (about 5 s)")
