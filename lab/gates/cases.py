@@ -18,7 +18,7 @@ import json
 import re
 from pathlib import Path
 
-from tree.common import BUILD, ROOT, Die
+from tree.common import BUILD, ROOT, Die, sections
 
 TABLES = ROOT / "lab/gates/cases"
 DEVICE = 'echo "1 1 4" > /sys/bus/netdevsim/new_device'
@@ -78,10 +78,8 @@ def case(head: str, lines: list[str], category: str) -> dict:
 
 def suite(name: str) -> list[dict]:
     """The cases of a table."""
-    text = re.sub(r"(?m)^#.*\n", "", (TABLES / f"{name}.txt").read_text())
-    blocks = re.findall(r"(?m)^(\S.*)\n((?:[ \t].*\n)*)", text)
-    return [case(head, [line.strip() for line in rest.splitlines()], name)
-            for head, rest in blocks]
+    return [case(head, [line.strip() for line in lines], name)
+            for head, lines in sections(TABLES / f"{name}.txt")]
 
 
 def names() -> list[str]:

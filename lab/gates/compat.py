@@ -20,11 +20,10 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from guest.boot import boot_script
 from load.traffic import pktgen
-from tree.common import BUILD, JOBS, ROOT, Die, run, say
+from tree.common import BUILD, JOBS, ROOT, Die, run, say, sections
 from tree.kernel import STOCK_SPLAT, build
 from tree.repo import IPROUTE2
 from tree.results import RESULTS, keep_result, verdict
@@ -46,13 +45,11 @@ RANDOM = re.compile(r'(?<=class cake )[0-9a-f]*:[0-9a-f]+'
 TABLE = ROOT / "lab/gates/compat.txt"
 
 
-def table(path: Path = TABLE) -> list[tuple[str, int, list[str]]]:
+def table() -> list[tuple[str, int, list[str]]]:
     """(what, TX queues of the device, commands) of each part of the table."""
-    text = re.sub(r"(?m)^#.*\n", "", path.read_text())
-    for word, meaning in re.findall(r"(?m)^(\$\w+) = (.*)$", text):
-        text = text.replace(word, meaning)
-    return [(what, int(queues), [line.strip() for line in lines.splitlines()])
-            for queues, what, lines in re.findall(r"(?m)^(\d+) (.+)\n((?:\t.*\n)+)", text)]
+    heads = ((head.partition(" "), lines) for head, lines in sections(TABLE))
+    return [(what, int(queues), [line.strip() for line in lines])
+            for (queues, _, what), lines in heads]
 
 
 # ------------------------------------------------------------ in the guest

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
-from tree.common import BUILD, Die, say
+from tree.common import BUILD, Die, say, sections
 from tree.results import verdict
 
 TREE = BUILD / "linux"
@@ -43,12 +43,9 @@ def cli(*words: Any) -> tuple[int, str, str]:
 
 def steps() -> Iterator[tuple[str, str]]:
     """(section, line) of ynl.txt."""
-    text = re.sub(r"(?m)^#.*\n", "", Path(__file__).with_suffix(".txt").read_text())
-    for word, meaning in reversed(re.findall(r"(?m)^(\$\w+) = (.*)$", text)):
-        text = text.replace(word, meaning)
-    for section, lines in re.findall(r"(?m)^([a-z].*)\n((?:    .*\n)+)", text):
-        for line in lines.splitlines():
-            yield section.partition(":")[0], line.strip()
+    for head, lines in sections(Path(__file__).with_suffix(".txt")):
+        for line in lines:
+            yield head.partition(":")[0], line.strip()
 
 
 def value_of(word: str) -> int | str:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tree.common import sections
+
 from load.hop import NAME, Hop
 from load.shares import BURST, GBIT, HEADER, MBIT, MS, SECOND, US, Tree
 from load.tcp import SEGMENT
@@ -166,16 +168,13 @@ class Entry:
 
 
 def read_trees() -> dict[str, Entry]:
-    """{name: tree} of trees.txt."""
-    found, name = {}, ""
-    for line in Path(__file__).with_name("classes.txt").read_text().splitlines():
-        if line.startswith(" "):
-            found[name].lines.append(line)
-        elif line and not line.startswith("#"):
-            name, _, rest = line.partition(" = ")
-            what, *words = rest.split()
-            found[name] = Entry(dict(word.split("=") for word in words if "=" in word), what,
-                                {word for word in words if "=" not in word}, [])
+    """{name: tree} of classes.txt."""
+    found = {}
+    for head, lines in sections(Path(__file__).with_suffix(".txt")):
+        name, _, rest = head.partition(" = ")
+        what, *words = rest.split()
+        found[name] = Entry(dict(word.split("=") for word in words if "=" in word), what,
+                            {word for word in words if "=" not in word}, lines)
     return found
 
 

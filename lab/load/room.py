@@ -7,10 +7,12 @@ coverage runs, the bounds that a mutant has to leave, the picture on the front p
 
 import re
 import shlex
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from tree.common import sections
 
 from load import cheap, fair, rates, tcp, tins, trouble
 from load.bed import TOS
@@ -106,14 +108,6 @@ class Row:
         return [cell for cell in self.cells if only is None or cell.scenario in only]
 
 
-def lines_of(file: str) -> Iterator[tuple[str, str]]:
-    """(line, what is behind a # in it) of a table."""
-    for line in (HERE / file).read_text().splitlines():
-        text, _, more = line.partition(" # ")
-        if text.strip() and not line.startswith("#"):
-            yield text.rstrip(), more
-
-
 def value_of(word: str) -> Any:
     """An argument: a number, True, a class of DiffServ, or text."""
     if re.fullmatch(r"\d+", word):
@@ -126,8 +120,9 @@ def value_of(word: str) -> Any:
 def read_scenarios() -> dict[str, Scenario]:
     """{whole name: scenario} of scenarios.txt."""
     found = {}
-    for line, front in lines_of("scenarios.txt"):
-        name, _, rest = line.partition(" = ")
+    for line, _ in sections(HERE / "scenarios.txt"):
+        said, _, front = line.partition(" # ")
+        name, _, rest = said.partition(" = ")
         what, *words = shlex.split(rest)
         contender, _, short = name.rpartition(": ")
         params = tuple(word[1:] for word in words if word.startswith("@"))
@@ -148,16 +143,17 @@ def read_scenarios() -> dict[str, Scenario]:
 def read_rows() -> list[Row]:
     """The rows of rows.txt."""
     rows = []
-    for line, front in lines_of("rows.txt"):
-        if not line.startswith(" "):
-            title, _, words = line.partition(" = ")
-            key, form, *more = words.split()
-            scale = float(more[more.index("x") + 1]) if "x" in more else 1
-            rows.append(Row(title, form, scale, more[-2:] == ["at", "least"]))
-        else:
-            label, bound, name, *own = (part.strip() for part in line.split("|"))
-            rows[-1].cells.append(Cell(rows[-1], label, float(bound) if bound else None,
-                                       name, own[0] if own else key, front))
+    for head, lines in sections(HERE / "rows.txt"):
+        title, _, words = head.partition(" = ")
+        key, form, *more = words.split()
+        scale = float(more[more.index("x") + 1]) if "x" in more else 1
+        row = Row(title, form, scale, more[-2:] == ["at", "least"])
+        for line in lines:
+            said, _, front = line.partition(" # ")
+            label, bound, name, *own = (part.strip() for part in said.split("|"))
+            row.cells.append(Cell(row, label, float(bound) if bound else None, name,
+                                  own[0] if own else key, front))
+        rows.append(row)
     return rows
 
 

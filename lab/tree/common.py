@@ -8,6 +8,7 @@ Sizes are in GiB and times in seconds unless a name says otherwise.
 import errno
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,25 @@ def base_conf(path: Path = ROOT / "base.conf") -> dict[str, str]:
                 raise Die(f"{path.name} line {number} is not KEY=value; correct it")
             conf[key.strip()] = value.strip()
     return conf
+
+
+def sections(path: Path) -> list[tuple[str, list[str]]]:
+    """[(head, indented lines below it)] of a table of the lab.
+
+    A line that begins with # is a comment; after $WORD = TEXT, $WORD stands for that.
+    """
+    found, words = [], {}
+    for raw in path.read_text().splitlines():
+        line = raw
+        for word, text in words.items():
+            line = line.replace(word, text)
+        if meaning := re.match(r"(\$\w+) = (.*)", line):
+            words[meaning[1]] = meaning[2]
+        elif line[:1].isspace():
+            found[-1][1].append(line)
+        elif line and line[0] != "#":
+            found.append((line, []))
+    return found
 
 
 def kernel_env() -> dict[str, str]:
