@@ -307,16 +307,8 @@ def allow_failures() -> None:
 def load_on_demand(folder: str) -> None:
     """Have the kernel find the modules that it was built with, in a folder."""
     script = Path("/run/modprobe")
-    script.write_text(f"""#!/bin/sh
-for module in sch_rate_group sch_rate_group_qdisc; do
-	[ -e /sys/module/$module ] || insmod {folder}/$module.ko
-done
-case $3 in
-*cake*) insmod {folder}/sch_cake.ko ;;
-*tbf) insmod {folder}/sch_tbf.ko ;;
-*mqprio) insmod {folder}/sch_mqprio.ko ;;
-esac
-""")
+    text = Path(__file__).with_name("torture-modprobe.sh").read_text()
+    script.write_text(text.replace("@FOLDER@", folder))
     script.chmod(0o755)
     write("/proc/sys/kernel/modprobe", str(script))
 
