@@ -5,7 +5,7 @@ check() { if sh -c "$2" > /tmp/out 2>&1; then echo "OK $1"; else cat /tmp/out; e
 exec > /dev/console 2>&1
 echo  # the console may be in the middle of a line
 shaped="cake-tc qdisc show dev eth0 | grep -q 'cake_mq.*bandwidth 900Mbit'"
-for i in $(seq 30); do sh -c "$shaped" && break; sleep 1; done
+for _ in $(seq 30); do sh -c "$shaped" && break; sleep 1; done
 check "systemd: the unit of the guide shapes at boot" "$shaped"
 check "systemd: it is stopped" "systemctl disable --now shape-eth0 && tc qdisc del dev eth0 root"
 check "ifupdown: the line of the guide shapes" "ifdown --force eth0; ifup eth0 && $shaped"
