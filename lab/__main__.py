@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tree.common import Die, guard
-from tree.results import recording
+from host.common import Die, guard
+from host.results import recording
 
-ROOMS = ("tree", "guest", "load", "gates", "measure", "report")  # from the bottom up
+ROOMS = ("host", "series", "guest", "sim", "traffic", "loads", "tests", "report")  # upwards
 FILES = [path for room in ROOMS for path in sorted(Path(__file__).with_name(room).glob("*.py"))]
 VERBS = {path.stem: path for path in FILES if "\ndef main(" in path.read_text()}
 

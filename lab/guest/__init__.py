@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Second room: boots a kernel, runs a command in it, judges its log. Imports tree."""
+"""A room of the lab: boots a kernel, runs a command in it, judges its log."""

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from tree.common import BUILD, ROOT, Die, compiled, say
-from tree.kernel import emulated, image, vmlinux
+from host.common import BUILD, ROOT, Die, compiled, say
+from series.kernel import emulated, image, vmlinux
 
 from guest import qemu
 
@@ -333,7 +333,7 @@ def run_script(kernel: Path | str, name: str, module: str, spec: Any,
 
     kernel: its folder, below build/ or absolute. name: of the job; two boots at
     the same time need two names. spec: what JSON can carry. rows: the dicts that
-    it yields, as far as it got. hop: path of the module that lab/load/hop.py
+    it yields, as far as it got. hop: path of the module that lab/traffic/hop.py
     needs, if it is used. on_row: called with each row as it comes. lockdep: whether that
     module leaves it on, which doubles the time that a load takes. more: as for
     boot(). Nothing is judged: that is left to the caller, or to boot_script().
@@ -384,6 +384,6 @@ def _number(path):
 def main(module: str, spec: str) -> None:
     """What run_script() runs in the guest.
 
-    module: like load.tcp:measure_cases. spec: JSON.
+    module: like traffic.tcp:measure_cases. spec: JSON.
     """
     guest_main(module, spec)

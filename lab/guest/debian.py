@@ -14,8 +14,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tree.common import BUILD, CACHE, need_disk, run
-from tree.setup import archive, packages
+from host.common import BUILD, CACHE, need_disk, run
+from host.setup import archive, packages
 
 from guest import qemu
 

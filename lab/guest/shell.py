@@ -2,7 +2,7 @@
 """make shell: an interactive shell inside the patched kernel."""
 
 
-from tree.common import BUILD, ROOT
+from host.common import BUILD, ROOT
 
 from guest.boot import interact
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is measured, put into the pages that show it."""
+"""A room of the lab: what gives figures, and the pages that show them."""

@@ -5,8 +5,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from measure import rows as figures
-from measure.rows import SPEED, Rows, rate_text
+from report import rows as figures
+from report.rows import SPEED, Rows, rate_text
 
 load = functools.partial(figures.load, recorded=True)
 TRIO = ("stock cake_mq", "series", "root cake")

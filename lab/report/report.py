@@ -11,13 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gates import check, coverage, gauntlet, tdc
-from load import table
-from measure import bench, cost, reported, smp, trees
-from tree.common import ROOT, Die
-from tree.results import RESULTS
+from host.common import ROOT, Die
+from host.results import RESULTS
+from loads import table
+from tests import check, coverage, gauntlet, tdc
 
-from report import evaluation
+from report import bench, cost, evaluation, reported, smp, trees
 from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")

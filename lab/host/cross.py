@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Other architectures: Debian's cross compilers, and QEMU that runs what they make."""
+
+from typing import NamedTuple
+
+from host.setup import packages, present
+
+
+class Arch(NamedTuple):
+    """An architecture, by its name in the lab.
+
+    linux: what the kernel calls it (ARCH=). prefix: of the compiler's programs. compiler,
+    libc: {Debian package: what shows that it is there}, as for setup.packages(). user: QEMU
+    that runs one program. words: of the compiler, for programs.
+    """
+
+    linux: str
+    prefix: str
+    compiler: dict[str, str]
+    libc: dict[str, str]
+    user: str
+    words: str = ""
+
+    @property
+    def cc(self) -> str:
+        """The compiler, for programs, through ccache."""
+        return f"ccache {self.prefix}gcc {self.words}".strip()
+
+    def wanted(self, *more: dict[str, str]) -> dict[str, str]:
+        """What it takes to compile programs, and more."""
+        return self.compiler | self.libc | {key: value for one in more
+                                            for key, value in one.items()}
+
+    def complete(self, *more: dict[str, str]) -> bool:
+        """Whether the compiler, its C library and more are there."""
+        return all(map(present, self.wanted(*more).values()))
+
+    def install(self, *more: dict[str, str]) -> None:
+        """Install the compiler, its C library, and more."""
+        packages(self.wanted(*more))
+
+
+def _arch(linux: str, triple: str, debian: str, binary: str) -> Arch:
+    return Arch(linux, f"{triple}-", {f"gcc-{triple}": f"{triple}-gcc"},
+                {f"libc6-dev-{debian}-cross": f"/usr/{triple}/include/stdio.h"},
+                f"qemu-{binary}-static")
+
+
+RUNNER = {"qemu-user-static": "qemu-mips-static"}  # has QEMU for all of them
+ARCHES = {
+    "mips": _arch("mips", "mips-linux-gnu", "mips", "mips"),
+    "arm": _arch("arm", "arm-linux-gnueabihf", "armhf", "arm"),
+    "arm64": _arch("arm64", "aarch64-linux-gnu", "arm64", "aarch64"),
+    "riscv": _arch("riscv", "riscv64-linux-gnu", "riscv64", "riscv64"),
+    "i386": Arch("i386", "", {"gcc": "gcc"}, {"libc6-dev-i386": "/usr/lib32/libc.a"},
+                 "qemu-i386-static", "-m32"),
+    "s390": _arch("s390", "s390x-linux-gnu", "s390x", "s390x"),
+}

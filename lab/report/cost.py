@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make cost: instructions per packet, counted one by one, the unpatched kernel beside ours.
+
+QEMU's TCG executes one instruction a nanosecond (-icount), so a run is the same on
+every host, to the instruction, however busy that is; lab/report/cost/turns.c sees to what is
+left to chance. Both kernels are minimal, with one CPU, the load generator lab/traffic/hop and
+lab/report/cost/clock.c built in; the guest believes that its CPU is SCALE times faster than
+that, so that it is never what limits a load. A plugin counts per address while PACKETS
+packets leave the device; what the generator does is in the count, and about the same
+in both kernels.
+
+A row passes when patched / base is within its bound. Counts also have to be those
+stored in results/cost.json, within TOLERANCE, if they were made by the same compiler;
+a run of all writes them with --record. --case or V=1 show by function
+where a difference is. A kernel that did not change is not run again.
+
+What this does not see: what an instruction costs, caches, and other CPUs.
+"""
+
+import bisect
+import collections
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import time
+import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from guest import qemu
+from guest.initramfs import cpio
+from host.common import (
+    BUILD,
+    JOBS,
+    ROOT,
+    VERBOSE,
+    Die,
+    compiled,
+    kernel_env,
+    known,
+    make_args,
+    need_disk,
+    run,
+    say,
+    sha256,
+)
+from host.results import keep_result, verdict
+from loads import classes as htb
+from series.copies import write
+from series.kernel import preset
+from traffic.bed import EF
+from traffic.traffic import FRAME
+
+HERE = ROOT / "lab/report/cost"
+RESULTS = ROOT / "results" / "cost.json"
+OUT = BUILD / "cost"
+TC = BUILD / "iproute2/tc/tc"
+BUSYBOX = Path("/bin/busybox")
+TREES = {"base": BUILD / "linux-base", "patched": BUILD / "linux"}
+SCALE = 100  # instructions of a nanosecond in the guest
+PACKETS = 20000  # counted
+TOLERANCE = 0.01  # of a stored count
+MISSED = 0.02  # of the load that a case is about, too little; stock may send too much
+TOP = 25  # functions shown
+TIMEOUT = 1200  # s for a boot
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is counted.
+
+    kind: what the device has: see qdiscs(). bound: most that patched / base may be. rate
+    and load: bit/s in all; load None: saturated, in two tins with options. size: bytes.
+    flows: of each queue and tin. pauses: queue 0 is idle for 28 of 30 ms. classes: of htb,
+    each with a flow on each queue. beside: what the base has instead, if not the same. title:
+    its name in results/bench.md.
+    """
+
+    title: str
+    kind: str
+    queues: int
+    bound: float
+    rate: float = 10e9
+    size: int = FRAME
+    load: float | None = None
+    options: str = ""
+    flows: int = 1
+    pauses: bool = False
+    classes: int = 0
+    beside: str = ""
+
+
+CASES = {name: Case(**words) for name, words in
+         tomllib.loads((HERE / "cases.toml").read_text()).items()}
+
+
+# --------------------------------------------------------------------- kernels
+
+class Kernel:
+    """A kernel to count in: build/cost-<name>/linux and, made from it, .../out.
+
+    The former is a folder of links to the tree's files, so always as that is, but for
+    what lab/report/cost adds: a folder lab/, and the line in Kbuild that names it. Below
+    build/cost-<name> the names are the same for all kernels, for ccache.
+    """
+
+    def __init__(self, name: str, tree: Path) -> None:
+        self.name, self.tree = name, tree
+        self.dir = BUILD / f"cost-{name}"
+        self.source, self.out = self.dir / "linux", self.dir / "out"
+        self.image = self.out / "arch/x86/boot/bzImage"
+        self.vmlinux = self.out / "vmlinux"
+
+    def make(self, *args: str, **more: Any) -> None:
+        """Run make for it."""
+        run(["make", "-s", "ARCH=x86_64", f"O={self.out}", *make_args(), *args],
+            f"cost-{self.name}", cwd=self.source, env=kernel_env(), **more)
+
+    def link(self) -> None:
+        """Bring the folder of links up to date."""
+        lab = self.source / "lab"
+        lab.mkdir(parents=True, exist_ok=True)
+        links = {self.source / path.name: path for path in self.tree.iterdir()
+                 if path.name not in ("Kbuild", ".git")}
+        links |= {lab / path.name: path for path in
+                  (HERE / "Kbuild", HERE / "clock.c", ROOT / "lab/traffic/hop/hop.c")}
+        for link, path in links.items():
+            if not link.is_symlink() or link.readlink() != path:
+                link.unlink(missing_ok=True)
+                link.symlink_to(path)
+        write(self.source / "Kbuild", (self.tree / "Kbuild").read_bytes() + b"obj-y += lab/\n")
+
+    def build(self) -> None:
+        """Build it."""
+        need_disk(1, BUILD)
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.link()
+        preset(self.source, self.out, HERE / "guest.config", "allnoconfig",
+               f"cost-{self.name}", ["ARCH=x86_64", *make_args()])
+        self.make("bzImage", what=f"building the kernel to count in: {self.name}",
+                  estimate=25 if self.image.exists() else 350)
+
+    def symbols(self) -> list[tuple[int, str]]:
+        """Functions: [(address, name)], sorted."""
+        rows = map(str.split, (self.out / "System.map").read_text().splitlines())
+        return sorted((int(at, 16), name) for at, kind, name in rows if kind in "tTwW")
+
+
+def library(name: str) -> Path:
+    """Path of lab/report/cost/<name>.c as a library, built when needed."""
+    return compiled(OUT / f"{name}.so", HERE / f"{name}.c", "-shared", "-fPIC",
+                    "-fvisibility=hidden", beside=[HERE / "qemu-plugin.h"])
+
+
+def version(program: str) -> str:
+    """The first line of what a program says of itself."""
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[0]
+
+
+# ----------------------------------------------------------------------- cases
+
+def kind(case: Case, kernel: Kernel) -> str:
+    """What the device has in a kernel."""
+    return case.beside if case.beside and kernel.name == "base" else case.kind
+
+
+def flat(case: Case) -> htb.Tree:
+    """The classes of a case."""
+    return htb.flat(case.classes, case.queues, case.rate)
+
+
+def qdiscs(case: Case, kernel: Kernel) -> list[str]:
+    """Lines for tc -batch."""
+    if case.classes:
+        return htb.tree_lines(flat(case), kind(case, kernel), case.queues)
+    set_up = "qdisc replace dev hop0 root handle 1:"
+    if case.kind in ("cake_mq", "cake"):
+        return [f"{set_up} {case.kind} bandwidth {case.rate:.0f}bit {case.options}"]
+    if case.kind == "tbf":
+        return [f"{set_up} tbf rate {case.rate:.0f}bit burst 64kb limit 100mb"]
+    child = case.kind.removeprefix("mq + ")
+    if child == "cake":
+        child += f" bandwidth {case.rate / case.queues:.0f}bit"
+    return [f"{set_up} mq", *(f"qdisc replace dev hop0 parent 1:{q + 1:x} {child}"
+                              for q in range(case.queues))]
+
+
+def warm_up(case: Case) -> int:
+    """Packets before the counted ones: at least 30 of each queue."""
+    return max(10000, 30 * case.queues)
+
+
+def flows(case: Case, kernel: Kernel) -> list[str]:
+    """What tells the flows of a case apart."""
+    if case.classes:
+        return [f"queue={one.queue} "
+                f"priority={htb.priority(kind(case, kernel), one.queue, one.leaf)}"
+                for one in flat(case).flows]
+    return [f"queue={queue} tos={tos} flows={case.flows}" for queue in range(case.queues)
+            for tos in ((0, EF) if case.options else (0,))]
+
+
+def commands(case: Case, kernel: Kernel) -> list[str]:
+    """Lines for /proc/hop."""
+    all_ = flows(case, kernel)
+    pace = f"mode=saturate depth={max(16, 2 * case.flows)}"
+    lines = ["clear"]
+    for number, flow in enumerate(all_):
+        if case.load:
+            pace = f"mode=paced start={number * 100} rate={case.load / 8 / len(all_):.0f}"
+        on = " on=2000000 off=28000000" if case.pauses and not number else ""
+        lines.append(f"stream {flow} size={case.size} look=20000 {pace}{on}")
+    seconds = 1.15 * (warm_up(case) + PACKETS) * case.size * 8 / (case.load or case.rate)
+    return [*lines, f"meter rate={case.rate / 8:.0f}", f"run ns={seconds * 1e9 + 2e6:.0f}"]
+
+
+def programs() -> dict[str, tuple[int, bytes]]:
+    """What every guest has: {path: (mode, bytes)}."""
+    listed = subprocess.run(["ldd", TC], capture_output=True, text=True, check=True).stdout
+    files = {"init": HERE / "init.sh", "bin/busybox": BUSYBOX, "bin/tc": TC}
+    files |= {path.lstrip("/"): Path(path) for path in re.findall(r"(/\S+) \(", listed)}
+    return {path: (0o100755, file.read_bytes()) for path, file in files.items()}
+
+
+def files_of(case: Case, kernel: Kernel) -> bytes:
+    """That of a case."""
+    texts = {"tc.batch": qdiscs(case, kernel), "hop.txt": commands(case, kernel)}
+    return cpio({**programs(), **{path: (0o100644, ("\n".join(lines) + "\n").encode())
+                                  for path, lines in texts.items()}})
+
+
+# -------------------------------------------------------------------- counting
+
+def words_of(kernel: Kernel, case: Case, job: Path) -> list[str]:
+    """The command that runs a case in a kernel. job: folder of its files.
+
+    Without instructions that repeat themselves. Those that give random numbers give the
+    same ones each time: without them the kernel's own would never be ready, and cost a
+    hundred times as much.
+    """
+    at = {name: address for address, name in kernel.symbols()}
+    first = warm_up(case)
+    count = {"out": job / "count", "text": f"{at['_stext']:x}", "etext": f"{at['_etext']:x}",
+             "at": f"{at['hop_xmit']:x}", "from": first, "to": first + PACKETS}
+    words = ["console=ttyS0", "quiet", "norandmaps", "panic=-1", "reboot=t", "tsc=reliable",
+             f"tsc_early_khz={SCALE * 1000000}", f"cost_clock={SCALE}",
+             f"hop.queues={case.queues}"]
+    return qemu.command(
+        kernel.image, words, "-icount", "shift=0,sleep=off", "-seed", "1",
+        "-rtc", "base=2026-01-01,clock=vm", "-initrd", job / "initramfs",
+        "-plugin", ",".join([str(library("count")), *(f"{k}={v}" for k, v in count.items())]),
+        mem="4G" if case.queues > 256 else "1G", accel="tcg,thread=single", cpu="max,-erms,-fsrm")
+
+
+def boot(kernel: Kernel, name: str) -> Path:
+    """Run a case; its raw counts are then in the job's folder. Die if it was not as meant."""
+    case, job = CASES[name], OUT / f"{kernel.name}-{name}"
+    shutil.rmtree(job, ignore_errors=True)
+    job.mkdir(parents=True)
+    (job / "initramfs").write_bytes(files_of(case, kernel))
+    log = job / "console.log"
+    text, ended = qemu.watch(words_of(kernel, case, job), log, TIMEOUT,
+                             {"LD_PRELOAD": str(library("turns"))})
+    if not ended:
+        raise Die(f"{kernel.name} {name}: no end after {TIMEOUT} s: see {log}")
+    (job / "initramfs").unlink()
+    wrong = complaint(case, text)
+    if wrong or not (job / "count").exists():
+        raise Die(f"{kernel.name} {name}: {wrong or 'nothing was counted'}: see {log}")
+    return job
+
+
+def complaint(case: Case, text: str) -> str | None:
+    """What was wrong with a run, from its console, or None."""
+    if "DONE" not in text:
+        return "the guest did not do all that it was told"
+    if "CLOCK tsc\n" not in text:
+        return "the guest's clock is not the TSC"
+    got = {key: int(value) for key, value in re.findall(r'"(\w+)":(\d+)', text)}
+    rate = got["bytes"] * 8e9 / max(got["last"] - got["first"], 1)
+    want = case.load or case.rate
+    if rate < want * (1 - MISSED):
+        return f"only {rate / 1e6:.0f} of {want / 1e6:.0f} Mbit/s were sent"
+    return None
+
+
+def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
+    """Raw counts as {function: [instructions, calls]} per packet; parts of one are one."""
+    symbols = kernel.symbols()
+    addresses = [at for at, _ in symbols]
+    found = collections.defaultdict(lambda: [0, 0])
+    for line in (job / "count").read_text().splitlines():
+        word, times = line.split()
+        at, times = int(word, 16), int(times)
+        if not at:
+            if times:
+                raise Die(f"{job.name}: {times} instructions were not the kernel's; leave "
+                          "the guest nothing else to do")
+            continue
+        start, name = symbols[bisect.bisect_right(addresses, at) - 1]
+        row = found[re.sub(r"(\.(cold|part|isra|constprop)(\.\d+)?)+$", "", name)]
+        row[0] += times
+        row[1] += times if at == start else 0
+    return {name: [value / PACKETS for value in row] for name, row in sorted(found.items())}
+
+
+def state(kernel: Kernel, name: str) -> str:
+    """What a count depends on, as one hash."""
+    case = CASES[name]
+    parts = [qdiscs(case, kernel), commands(case, kernel), words_of(kernel, case, OUT),
+             version("qemu-system-x86_64"), sha256(kernel.image), sha256(TC),
+             *(sha256(HERE / file) for file in ("count.c", "turns.c", "init.sh"))]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def counted(kernel: Kernel, name: str) -> dict[str, list[float]]:
+    """{function: [instructions, calls]} per packet; from the last time if nothing changed."""
+    kept = OUT / f"{kernel.name}-{name}.json"
+    want = state(kernel, name)
+    if kept.exists():
+        last = json.loads(kept.read_text())
+        if last["state"] == want:
+            return last["functions"]
+    start = time.monotonic()
+    job = boot(kernel, name)
+    functions = by_function(kernel, job)
+    kept.write_text(json.dumps({"state": want, "functions": functions}) + "\n")
+    say(f"counted {name} in {kernel.name}: {time.monotonic() - start:.0f} s")
+    return functions
+
+
+# --------------------------------------------------------------------- judging
+
+def total(functions: dict[str, list[float]]) -> float:
+    """Instructions per packet."""
+    return sum(instructions for instructions, _ in functions.values())
+
+
+HEAD = f"{'instructions per packet':<23}{'stock':>9}{'patched':>9}{'ratio':>8}{'bound':>8}"
+
+
+def told(name: str, both: dict[str, dict]) -> str:
+    """A line of the table. both: {kernel: functions}."""
+    base, ours = both["base"], both["patched"]
+    ratio, bound = total(ours) / total(base), CASES[name].bound
+    return (f"{name:<23}{total(base):>9.1f}{total(ours):>9.1f}{ratio:>8.4f}{bound:>8.3f}"
+            + " over" * (ratio > bound))
+
+
+def differences(both: dict[str, dict]) -> list[str]:
+    """Lines: the functions that differ most, patched less base."""
+    none = (0, 0)
+    rows = []
+    for function in sorted({*both["base"], *both["patched"]}):
+        pair = [both[which].get(function, none) for which in ("base", "patched")]
+        rows.append((pair[1][0] - pair[0][0], function, *pair))
+    rows.sort(key=lambda row: -abs(row[0]))
+    lines = [f"    {'function':<40}{'patched - stock':>16}{'stock':>9}{'patched':>9}"
+             f"{'calls':>9}{'calls':>9}"]
+    for change, function, old, new in rows[:TOP]:
+        if abs(change) >= 0.05:
+            lines.append(f"    {function:<40}{change:>+16.1f}{old[0]:>9.1f}{new[0]:>9.1f}"
+                         f"{old[1]:>9.3f}{new[1]:>9.3f}")
+    return lines
+
+
+def tools() -> dict[str, str]:
+    """What a count depends on besides the sources."""
+    return {"gcc": version("gcc"), "qemu": version("qemu-system-x86_64")}
+
+
+def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
+    """(how many stored counts are as they were, sentences about those that are not).
+
+    rows: {case: {kernel: count}}.
+    """
+    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": "none"}
+    if stored["tools"] != tools():
+        print(f"{RESULTS.name} was recorded with other tools, so it is not compared: "
+              f"{stored['tools']}")
+        return 0, []
+    good, bad = 0, []
+    for row in stored["rows"]:
+        for which, count in rows.get(row["case"], {}).items():
+            was = row[which]
+            good += abs(count / was - 1) <= TOLERANCE
+            if abs(count / was - 1) > TOLERANCE:
+                bad.append(f"{row['case']}: {count:.1f} instructions per packet in {which}, "
+                           f"stored are {was:.1f} ({count / was - 1:+.1%})")
+    return good, bad
+
+
+def record(rows: dict[str, dict]) -> None:
+    """Write cost.json."""
+    keep_result(RESULTS.name, {
+        "what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
+        "patched / base; bound: what it may be", "tools": tools(),
+        "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
+                  "ratio": round(row["patched"] / row["base"], 4),
+                  "bound": CASES[name].bound} for name, row in rows.items()]})
+
+
+def attempt(kernel: Kernel, name: str) -> dict[str, list[float]] | Die:
+    """counted(), or the Die that it ended with."""
+    try:
+        return counted(kernel, name)
+    except Die as error:
+        return error
+
+
+def report(both: dict[str, dict]) -> tuple[int, list[str]]:
+    """Print the table; (rows within their bound, sentences about the others)."""
+    print(HEAD)
+    passed, failed = 0, []
+    for name, row in both.items():
+        print(told(name, row), flush=True)
+        if VERBOSE or len(both) < len(CASES):
+            print("\n".join(differences(row)))
+        ratio, bound = total(row["patched"]) / total(row["base"]), CASES[name].bound
+        if ratio <= bound:
+            passed += 1
+        else:
+            failed.append(f"{name}: {ratio:.4f} times the instructions of stock, at most "
+                          f"{bound} is the bound")
+    return passed, failed
+
+
+def main(case: str = "", jobs: int = JOBS) -> None:
+    """Build, count, print, judge.
+
+    case: some of the table, with commas between them (all). jobs: at the same time.
+    """
+    names = known("case", case.split(",") if case else CASES, CASES)
+    OUT.mkdir(parents=True, exist_ok=True)
+    library("count"), library("turns")  # before there are threads
+    built = {which: Kernel(which, tree) for which, tree in TREES.items()}
+    for kernel in built.values():
+        kernel.build()
+    pairs = [(name, which) for name in names for which in built]
+    with ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda job: attempt(built[job[1]], job[0]), pairs)
+        results = dict(zip(pairs, found, strict=True))
+    failed = [str(result).removeprefix("error: ") for result in results.values()
+              if isinstance(result, Die)]
+    both = {name: {which: results[name, which] for which in built} for name in names}
+    both = {name: row for name, row in both.items()
+            if not any(isinstance(result, Die) for result in row.values())}
+    rows = {name: {which: total(functions) for which, functions in row.items()}
+            for name, row in both.items()}
+    passed, over = report(both)
+    if len(rows) == len(CASES):
+        record(rows)
+    good, unlike = compared(rows)
+    verdict(passed + good, failed + over + unlike)
