@@ -302,18 +302,22 @@ def watched(kernel: Path | str, job: Job, args: list[str]) -> str:
     with open(path, "w") as log:
         proc = subprocess.Popen(args, env=host_env(job), stdin=subprocess.DEVNULL, stdout=log,
                                 stderr=subprocess.STDOUT, start_new_session=True)
-        while proc.returncode is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                proc.wait(0.1)
-            if job.on_line:
-                told = hand_over(job, told)
-            seconds = time.monotonic() - start
-            if proc.returncode is None and (seconds > job.timeout or (
-                    seconds > job.start and unstarted(kernel, job))):
+        try:
+            while proc.returncode is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    proc.wait(0.1)
+                if job.on_line:
+                    told = hand_over(job, told)
+                seconds = time.monotonic() - start
+                if seconds > job.timeout or (seconds > job.start and unstarted(kernel, job)):
+                    break
+        finally:
+            if proc.returncode is None:
                 os.killpg(proc.pid, 9)
                 proc.wait()
                 log.seek(0, os.SEEK_END)
-                log.write(f"lab: no end after {seconds:.0f} s of host time, killed\n")
+                log.write(f"lab: no end after {time.monotonic() - start:.0f} s of host time, "
+                          "killed\n")
     return path.read_text(errors="replace")
 
 
