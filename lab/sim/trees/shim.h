@@ -10,6 +10,6 @@
 
 #define shim_must(cond)	assert(cond)
 
-#include "../../load/shim/checked.h"
+#include "../shim/checked.h"
 
 #endif /* TREES_SHIM_H */
