@@ -20,7 +20,7 @@ from host.results import latest_result, result_file
 from loads.room import SCENARIOS
 from PIL import Image
 
-from report.rows import SPEED, Rows, intervals, load, rate_text
+from report.evaluation import SPEED, Rows, intervals, latest, rate_text
 
 matplotlib.use("Agg")
 LOOK = {  # label: colour, marker, line
@@ -258,7 +258,7 @@ DRAW = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fairnes
 def measured(name: str) -> bool:
     """Whether there is something to draw."""
     try:
-        return all("label" in row or "ns" in row for row in load(name))
+        return all("label" in row or "ns" in row for row in latest(name))
     except (FileNotFoundError, KeyError):
         return False
 
@@ -271,5 +271,5 @@ def main(*figure: str) -> None:
     names = figure or [n for n in DRAW if measured(n)]
     for name in names:
         if name in DRAW:
-            save(DRAW[name](load(name)), name)
+            save(DRAW[name](latest(name)), name)
     save(front(), "front")

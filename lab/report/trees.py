@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from guest.boot import boot_script
 from host.common import BUILD, JOBS, ROOT, Die, run, say
 from host.results import keep_result, verdict
-from loads.classes import CONTENDERS, TREES
-from loads.shares import GBIT, Tree, ideal
+from loads.classes import CONTENDERS, GBIT, TREES, Tree, ideal
 from series import kernel
 
 HERE = ROOT / "lab/sim/trees"
