@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """What pages say is in results/, and what they point to is there."""
 
+import inspect
 import json
 import os
 import re
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from host import common, repo, results
 from loads import table
-from loads.room import SCENARIOS
+from loads.classes import TREES
+from loads.room import SCENARIOS, SHOWN
 from report import report, reported, smp
 
 from tests import check
@@ -58,6 +60,15 @@ class Results(unittest.TestCase):
         """What make demo runs by default is there."""
         self.assertGreater(len(table.BRIEF), 40)
         self.assertFalse([name for name in table.BRIEF if SCENARIOS[name].slow])
+
+    def test_tables(self):
+        """Arguments of scenarios are those of their functions, rows show what there is, and each
+        tree of classes sends something."""
+        for one in SCENARIOS.values():
+            if one.run:
+                inspect.signature(one.run).bind(None, **one.args)
+        self.assertLessEqual(SHOWN, set(SCENARIOS))
+        self.assertEqual([name for name, tree in TREES.items() if not tree().flows], [])
 
     @unittest.skipUnless(check.RESULTS.exists(), "no whole make check has been recorded yet")
     def test_checks(self):
