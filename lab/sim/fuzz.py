@@ -93,7 +93,7 @@ class Part:
 
     def simulator(self) -> list[Path]:
         """All but the C file."""
-        tree, kunit = HERE / "series.c", HERE / "kunit.c"
+        tree, kunit = HERE / "tree.c", HERE / "kunit.c"
         return [tree] if self.name == "tree" else sorted({*HERE.glob("*.c")} - {tree, kunit})
 
     def shims(self, name: str = "", *more: Path) -> None:
