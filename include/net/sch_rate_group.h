@@ -127,6 +127,7 @@ struct rate_group {
  * @ahead: the next packet to be charged was paid for by rate_group_ahead()
  * @crowded: siblings had taken slots before its last one
  * @yield: it has to let them go first
+ * @wanted: it has wanted more than @credit since it was idle
  * @held: until when it lets later ranks wait, ns; 0: not
  * @held_rank: as what rank
  * @vain: since when it has waited for smaller ranks, ns; 0: not
@@ -175,6 +176,7 @@ struct rate_group_member {
 	bool			ahead;
 	bool			crowded;
 	bool			yield;
+	bool			wanted;
 	u64			held;
 	u8			held_rank;
 	u64			vain;
@@ -197,7 +199,7 @@ u64 rate_group_round(const struct rate_group_member *m, u32 weight);
 bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_exempt(struct rate_group_member *m, u32 len);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
-void rate_group_idle(struct rate_group_member *m, u64 now);
+void rate_group_give_back(struct rate_group_member *m, u64 now);
 
 /**
  * rate_group_arrive - a packet arrives at a member that had no backlog
@@ -246,6 +248,59 @@ static inline bool rate_group_may_send(const struct rate_group_member *m,
 
 	return backlog <= m->credit &&
 	       (s64)(m->credit_next - now) <= m->slack;
+}
+
+/* Credit is for packets that come no faster than four times the member's part
+ * of the rate.
+ */
+static inline void rate_group_space(struct rate_group_member *m, u64 now,
+				    u32 len)
+{
+	u64 part = (u64)len * READ_ONCE(m->group->sharers) / 4;
+
+	if ((s64)(m->credit_next - now) < 0)
+		m->credit_next = now;
+	m->credit_next += (min_t(u64, part, BIT(28)) * m->mult) >> m->shift;
+}
+
+/**
+ * rate_group_credit_pays - charge a packet to what was paid in advance
+ * @m: the member
+ * @now: time, ns
+ * @len: what the packet takes of the rate, bytes
+ *
+ * Below the rate this is what most packets take.
+ *
+ * Context: lock of the member held.
+ * Return: false if credit does not pay, and rate_group_charge() has to do it.
+ */
+static inline bool rate_group_credit_pays(struct rate_group_member *m, u64 now,
+					  u32 len)
+{
+	if (m->wanted || len > m->credit || len > READ_ONCE(m->group->longer))
+		return false;
+
+	m->credit -= len;
+	rate_group_space(m, now, len);
+	return true;
+}
+
+/**
+ * rate_group_idle - the backlog of a member is gone
+ * @m: the member
+ * @now: time, ns
+ *
+ * It was sent, dropped or reset. What is left of the slot goes back to the
+ * group if there still is time to use it. The member keeps what it has paid for
+ * in advance. The owner sets @m->weight to 0 before, or leaves it to
+ * count, sets it to 0 later, and calls this again.
+ *
+ * Context: lock of the member held.
+ */
+static inline void rate_group_idle(struct rate_group_member *m, u64 now)
+{
+	if (m->wanted)
+		rate_group_give_back(m, now);
 }
 
 /**

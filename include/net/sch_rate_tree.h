@@ -177,6 +177,7 @@ struct rate_tree_slot {
  * @next: when its next byte may go, ns
  * @left: of its slot, bytes
  * @lost: when that is lost, ns
+ * @fresh: members whose backlog the tree is to be told with the next time
  * @free: members that need no slot for what they have
  * @paused: members that cannot send
  * @owing: members that have sent without a slot since the queue had the lock
@@ -215,6 +216,7 @@ struct rate_tree_queue {
 	u64			next;
 	s64			left;
 	u64			lost;
+	struct list_head	fresh;
 	struct list_head	free;
 	struct list_head	paused;
 	struct list_head	owing;
@@ -253,7 +255,7 @@ struct rate_tree_queue {
  * @paused: it cannot send before @until
  * @until: see @paused, ns
  * @since: when its backlog began, ns
- * @list: in @free or @paused of its queue
+ * @list: in @fresh, @free or @paused of its queue
  * @owing: in that list of its queue
  * @payer: for the owner's statistics: whose rate pays for what it sends next,
  *	so many levels above its class
@@ -322,6 +324,7 @@ void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
 		    struct rate_tree_class *c);
 void rate_tree_leave(struct rate_tree_member *m, u64 now);
 
+void rate_tree_arrive(struct rate_tree_member *m, u32 backlog);
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog);
 struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 					u64 *when);

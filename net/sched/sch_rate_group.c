@@ -526,18 +526,15 @@ static void rate_group_release(struct rate_group_member *m, u64 now)
 }
 
 /**
- * rate_group_idle - the backlog of a member is gone
+ * rate_group_give_back - give back what a member will not use
  * @m: the member
  * @now: time, ns
  *
- * It was sent, dropped or reset. What is left of the slot goes back to the
- * group if there still is time to use it. The member keeps what it has paid for
- * in advance. The owner sets @m->weight to 0 before, or leaves it to
- * count, sets it to 0 later, and calls this again.
+ * The part of rate_group_idle() for a member that has wanted slots.
  *
  * Context: lock of the member held.
  */
-void rate_group_idle(struct rate_group_member *m, u64 now)
+void rate_group_give_back(struct rate_group_member *m, u64 now)
 {
 	s64 early;
 	u64 wait;
@@ -548,6 +545,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 	if (!m->weight)
 		rate_group_weigh(m, 0);
 	rate_group_release(m, now);
+	m->wanted = m->told;
 	if (!m->left && !m->passing)
 		return;
 
@@ -571,7 +569,7 @@ void rate_group_idle(struct rate_group_member *m, u64 now)
 		m->end = m->next;
 	}
 }
-EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
+EXPORT_SYMBOL_NS_GPL(rate_group_give_back, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_leave - leave the group
@@ -813,7 +811,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	/* If siblings wait as well: be it that they were called after this one
 	 * asked the last time
 	 */
-	m->yield = late && !exactly && (crowded || m->crowded) &&
+	m->yield = late && !m->late && !exactly && (crowded || m->crowded) &&
 		   !after(m->next, now);
 	m->crowded = crowded;
 	return true;
@@ -842,6 +840,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 {
 	bool wait;
 
+	m->wanted = true;
 	while (m->left <= 0) {
 		if (m->rank > RATE_GROUP_RANK)
 			remember(&m->group->ranked, now);
@@ -916,6 +915,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
 
 	m->ahead = true;
+	m->wanted = true;
 	if (m->left >= pay) {
 		m->unpaid -= pay;
 		m->left -= pay;
@@ -942,6 +942,7 @@ EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
  */
 void rate_group_exempt(struct rate_group_member *m, u32 len)
 {
+	m->wanted = true;
 	m->excess = max(m->excess - len, -(s64)rate_group_quantum(m, 0));
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_exempt, "NET_SCHED_INTERNAL");
@@ -958,7 +959,6 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 {
 	struct rate_group *g = m->group;
 	u32 paid = 0;
-	u64 spaced;
 
 	if (m->asked && !after(m->asked, now))
 		rate_group_late(m, now);
@@ -979,9 +979,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 		m->unpaid += len - paid;
 		/* rate_group_ahead() has counted what it paid for */
 		m->excess += clamp_t(s64, m->unpaid, 0, len - paid);
-		spaced = (u64)len * READ_ONCE(g->sharers) / 4;
-		m->credit_next = later(m->credit_next, now) +
-				 to_ns(m, min_t(u64, spaced, BIT(28)));
+		rate_group_space(m, now, len);
 		return;
 	}
 

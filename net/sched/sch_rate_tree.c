@@ -1045,6 +1045,11 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 	u32 granted;
 	u64 at;
 
+	while (!list_empty(&q->fresh)) {
+		m = list_first_entry(&q->fresh, struct rate_tree_member, list);
+		list_del_init(&m->list);
+		rate_tree_backlog(m, now, m->wanted);
+	}
 	rate_tree_late(q, now);
 	if (q->changes != READ_ONCE(q->tree->changes))
 		rate_tree_changed(q, now);
@@ -1222,6 +1227,17 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 	       !after(now, q->credit_at + RATE_TREE_KEEP);
 }
 
+static void rate_tree_more(struct rate_tree_member *m, u32 backlog)
+{
+	const struct rate_tree_queue *q = m->queue;
+	u32 left = 0;
+
+	m->backlog = min(backlog, BIT(28));
+	if (q->open == m)
+		left = min_t(u32, q->left, m->backlog);
+	WRITE_ONCE(m->wanted, m->backlog - left);
+}
+
 /**
  * rate_tree_backlog - tell the backlog of a member
  * @m: the member
@@ -1236,28 +1252,23 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 {
 	struct rate_tree_queue *q = m->queue;
-	u32 left = 0;
 
 	if (!backlog) {
 		/* A leaf that drops may say so before its packet is charged */
-		if (m->backlog || rate_tree_in_debt(m))
+		if (m->backlog || !list_empty(&m->list) || rate_tree_in_debt(m))
 			rate_tree_idle(m, now);
 		return;
 	}
 	if (m->paused)
 		return;
 
-	backlog = min(backlog, BIT(28));
 	if (!m->backlog) {
 		m->since = now;
 		if (!q->backlogs++)
 			q->since = now;
 	}
-	m->backlog = backlog;
-	if (q->open == m)
-		left = min_t(u32, q->left, backlog);
-	WRITE_ONCE(m->wanted, backlog - left);
-	if (rate_tree_free(m, now, backlog)) {
+	rate_tree_more(m, backlog);
+	if (rate_tree_free(m, now, m->backlog)) {
 		if (list_empty(&m->list))
 			list_add_tail(&m->list, &q->free);
 		return;
@@ -1266,6 +1277,33 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 	rate_tree_want(m);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_arrive - tell that a packet has arrived
+ * @m: the member
+ * @backlog: what it has to send now, bytes
+ *
+ * Does what rate_tree_backlog() does, without a time, which rate_tree_next()
+ * adds: the owner has to call that in any case. So the clock is read once per
+ * packet, not twice.
+ *
+ * Context: lock of the queue held, bottom halves disabled.
+ */
+void rate_tree_arrive(struct rate_tree_member *m, u32 backlog)
+{
+	if (m->paused)
+		return;
+
+	if (backlog && m->backlog && list_empty(&m->list)) {
+		/* It has a slot, or waits for one */
+		rate_tree_more(m, backlog);
+		rate_tree_want(m);
+		return;
+	}
+	WRITE_ONCE(m->wanted, backlog);
+	list_move_tail(&m->list, &m->queue->fresh);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_arrive, "NET_SCHED_INTERNAL");
 
 static u64 sooner(u64 t, u64 from, u64 to)
 {
@@ -1467,6 +1505,7 @@ void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,
 	memset(q, 0, sizeof(*q));
 	q->tree = t;
 	q->kick = kick;
+	INIT_LIST_HEAD(&q->fresh);
 	INIT_LIST_HEAD(&q->free);
 	INIT_LIST_HEAD(&q->paused);
 	INIT_LIST_HEAD(&q->owing);

@@ -233,8 +233,10 @@ static void rtt_call(struct rtt *s, struct rtt_queue *q)
 		if (&s->queue[f->queue] != q || !f->joined)
 			continue;
 		rtt_arrive(s, f);
-		if (f->told != rtt_backlog(s, f))
-			rtt_tell(s, f);
+		if (f->told == rtt_backlog(s, f))
+			continue;
+		f->told = rtt_backlog(s, f);
+		rate_tree_arrive(&f->m, f->told);
 	}
 	while ((m = rate_tree_next(&q->q, now, &when))) {
 		f = container_of(m, struct rtt_flow, m);

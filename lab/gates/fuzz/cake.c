@@ -192,6 +192,12 @@ int cake_turn(struct member *m, u64 now, u64 *when)
 	return i;
 }
 
+static void charge(struct rate_group_member *m, u64 now, u32 cost)
+{
+	if (!rate_group_credit_pays(m, now, cost))
+		rate_group_charge(m, now, cost);
+}
+
 void charge_packet(struct member *m, int i, u64 now, u32 cost)
 {
 	struct tin *b = &m->tin[i];
@@ -204,7 +210,7 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 		return;
 	}
 	if (m->spec->tbf || !m->spec->tins) {
-		rate_group_charge(&m->part, now, cost);
+		charge(&m->part, now, cost);
 		return;
 	}
 
@@ -215,7 +221,7 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 	else if (time_before64(b->next, clock + dur))
 		b->next = clock + dur;
 	if (!m->served) {
-		rate_group_charge(&m->part, now, cost);
+		charge(&m->part, now, cost);
 		return;
 	}
 	rate_group_charge(&m->served->limit, now, cost);

@@ -279,7 +279,7 @@ static void check_lists(struct rate_tree_member *m, s64 i)
 	must(!stuck || (m->waits && m->stuck.head == &q->stuck),
 	     "stuck, and does not wait, or elsewhere: member", i);
 	must(m->list.head == (m->paused ? &q->paused : NULL) ||
-	     m->list.head == &q->free,
+	     m->list.head == &q->free || m->list.head == &q->fresh,
 	     "paused, and in no list, or the reverse: member", i);
 	must(!m->owing.head || m->owing.head == &q->owing,
 	     "owes to another queue: member", i);
@@ -319,7 +319,8 @@ static void check_sums(const struct flow *f, s64 i)
 	must(q->open != m || q->left > 0, "is in a slot that is over: member", i);
 	must(q->credit >= 0 && q->credit <= (s64)max(q->quantum, ETH_FRAME_LEN),
 	     "has a strange credit: queue", i);
-	must(!!m->backlog == !!f->packets, "wrong about the backlog: member", i);
+	must(!!m->backlog == !!f->packets || m->list.head == &q->fresh,
+	     "wrong about the backlog: member", i);
 	must(f->paused ||
 	     m->wanted == (f->packets ? max(f->bytes - left, 0) : 0),
 	     "wants another sum: member", i);
@@ -351,6 +352,7 @@ static void check(void)
 	must(!tree.lock.held, "the lock is held after step", step);
 	check_classes();
 	for (i = 0; i < nqueues; i++) {
+		shim_check_list(&queues[i].q.fresh);
 		shim_check_list(&queues[i].q.free);
 		shim_check_list(&queues[i].q.paused);
 		shim_check_list(&queues[i].q.owing);
@@ -594,7 +596,10 @@ static void op_packets(u32 i, u32 j)
 	while (n--)
 		enqueue(flows[i][j], some_length());
 	running = &queues[i];
-	tell(flows[i][j]);
+	if (one_in(2))
+		rate_tree_arrive(&flows[i][j]->m, flows[i][j]->bytes);
+	else
+		tell(flows[i][j]);
 	run_queue(i);
 }
 

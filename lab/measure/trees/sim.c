@@ -164,7 +164,7 @@ static void run_queue(struct queue *q, u64 now)
 	calls++;
 	for (f = q->flows; f; f = f->next) {
 		arrive(f, now);
-		rate_tree_backlog(&f->m, now, backlog(f, now));
+		rate_tree_arrive(&f->m, backlog(f, now));
 	}
 	while ((m = rate_tree_next(&q->q, now, &when))) {
 		f = container_of(m, struct flow, m);
