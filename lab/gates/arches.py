@@ -1,29 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make arches: the C files of rate group and rate tree as programs of other architectures.
+"""make arches: the series on other architectures, as programs, and as kernels that QEMU boots.
 
-The simulators of make fuzz, in which these files are as they are, are compiled for each
-architecture by Debian's cross compilers and run by QEMU, one program at a time; no kernel is
-built. Each scenario has to keep its rules. (They are others than in make fuzz: a compiler may
+The simulators of make fuzz, in which the C files of rate group and rate tree are as they are,
+are compiled for each architecture by Debian's cross compilers and run by QEMU, one program at a
+time. Each scenario has to keep its rules. (They are others than in make fuzz: a compiler may
 take random numbers for two arguments in either order.) Big endian are mips and s390, of 32 bits
 are mips, arm and i386; the simulator of the rate group needs 64 bits.
+
+--kernel builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
+in QEMU: the KUnit suites of the series have to pass, and nothing that the series adds or changes
+may be warned of. That takes some minutes the first time.
 
 An architecture whose compiler or QEMU is not here is skipped, and said; --all installs what is
 missing. The last line is 'N passed, N failed'.
 """
 
+import os
 import re
+import sys
 import time
 from collections.abc import Sequence
 
-from tree.common import BUILD, ROOT, Die, command_line, kernel_env, run, say, verdict
+from guest.boot import splats
+from tree.common import (
+    BUILD,
+    KERNEL,
+    ROOT,
+    Die,
+    command_line,
+    kernel_env,
+    run,
+    say,
+    verdict,
+)
 from tree.cross import ARCHES, RUNNER
 from tree.setup import loudly
 
-from gates import fuzz
+from gates import fuzz, kunit
 
 OUT = BUILD / "arches"
 NARROW = ("mips", "arm", "i386")  # 32 bits
 SEEDS = {"group": 30, "tree": 30}  # scenarios of a simulator
+BESIDE = ("NET_SCH_CAKE", "NET_SCH_TBF", "NET_SCH_HTB")  # built beside the suites
+BOOTED = 600  # s, at most, for a kernel and its suites
 
 
 def simulated(arch: str) -> tuple[int, list[str]]:
@@ -54,11 +73,44 @@ def simulated(arch: str) -> tuple[int, list[str]]:
     return passed, failed
 
 
+def booted(arch: str) -> tuple[int, list[str]]:
+    """A kernel with the suites, by kunit.py: (cases that passed, sentences)."""
+    one, out, job = ARCHES[arch], BUILD / f"kunit-{arch}", f"arches-{arch}-kernel"
+    out.mkdir(exist_ok=True)
+    result, log = out / "test.json", out / "test.log"
+    for old in (result, log):
+        old.unlink(missing_ok=True)
+    run([sys.executable, kunit.TOOL, "run", f"--arch={one.linux}", f"--build_dir={out}",
+         f"--cross_compile={one.prefix}", f"--make_options=CC=ccache {one.prefix}gcc",
+         "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={os.cpu_count()}",
+         *(f"--kconfig_add=CONFIG_{name}=y" for name in BESIDE), f"--timeout={BOOTED}",
+         f"--json={result}"],
+        job, f"{arch}: building and booting a kernel", 90, cwd=KERNEL.dir, ok=range(256),
+        env=dict(kernel_env(), TERM="dumb"))
+    words = BUILD / f"logs/{job}.log"
+    touched = KERNEL.git("diff", "--name-only", "base", "HEAD").split()
+    warned = [line for line in words.read_text(errors="replace").splitlines()
+              if "warning:" in line and any(name in line for name in touched)]
+    found = kunit.read_json(result)
+    passed, failed = kunit.counted(found)
+    print(f"{arch:<8}kernel      {passed} cases passed, {failed} failed")
+    wrong = [f"{arch}: {line}" for line in warned]
+    wrong += [f"{arch}: {name}: {status}" for name, status in found
+              if status not in ("PASS", "SKIP")]
+    if not passed:
+        wrong.append(f"{arch}: no suite was run: see {words}")
+    else:
+        wrong += [f"{arch}: {line}" for line in splats(log.read_text(errors="replace"))]
+    return passed, wrong
+
+
 def main(argv: Sequence[str]) -> None:
     """Compile, run, judge."""
     parser = command_line("arches", __doc__)
     parser.add_argument("--arch", help=f"of {', '.join(ARCHES)}, with commas between them (all)")
     parser.add_argument("--all", action="store_true", help="install what is missing")
+    parser.add_argument("--kernel", action="store_true",
+                        help="kernels with the KUnit suites, instead of programs")
     args = parser.parse_args(argv)
     names = args.arch.split(",") if args.arch else list(ARCHES)
     if set(names) - set(ARCHES):
@@ -67,15 +119,16 @@ def main(argv: Sequence[str]) -> None:
     OUT.mkdir(exist_ok=True)
     for name in names:
         start = time.monotonic()
+        qemu = ARCHES[name].system if args.kernel else RUNNER
         if args.all:
-            ARCHES[name].install(RUNNER)
-        if not ARCHES[name].complete(RUNNER):
-            loudly(f"NOTHING RUN FOR {name}: its cross compiler or qemu-user-static is not here; "
+            ARCHES[name].install(qemu)
+        if not ARCHES[name].complete(qemu):
+            loudly(f"NOTHING RUN FOR {name}: its cross compiler or QEMU is not here; "
                    "'make arches' installs them")
             skipped += 1
             continue
         try:
-            more, sentences = simulated(name)
+            more, sentences = booted(name) if args.kernel else simulated(name)
         except Die as error:
             more, sentences = 0, [f"{name}: {error}"]
         passed += more

@@ -1206,6 +1206,7 @@ static void rtt_test_paused(struct kunit *test)
 static void rtt_test_calls(struct kunit *test)
 {
 	struct rtt *s = rtt_init(test, 0, 10 * RTT_GBIT);
+	u32 changes;
 	u64 calls;
 	int i, j;
 
@@ -1242,12 +1243,14 @@ static void rtt_test_calls(struct kunit *test)
 	rtt_measure(s, 0, 1000 * RTT_MS);
 	calls = s->calls;
 	s->calls = 0;
+	changes = s->tree.changes;
 	for (i = 0; i < 20; i++) {
 		rtt_set(&s->class[1], RTT_MBIT / (i % 2 ? 10 : 5),
 			10 * RTT_MBIT, 10000, 0, s->now);
 		rtt_measure(s, 0, 50 * RTT_MS);
 	}
 	KUNIT_EXPECT_LE(test, s->calls, calls * 11 / 10);
+	KUNIT_EXPECT_EQ(test, s->tree.changes, changes);
 	rtt_end(s);
 }
 
@@ -1688,11 +1691,24 @@ static void rtt_test_grants(struct kunit *test)
 	rtt_end(s);
 }
 
+/* Somebody who has something to send, and has sent nothing; or NULL */
+static struct rtt_flow *rtt_unserved(struct rtt *s)
+{
+	struct rtt_flow *f;
+
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		if (f->joined && rtt_backlog(s, f) && !f->bytes)
+			return f;
+
+	return NULL;
+}
+
 /* Whatever happens, who has something to send is served, all of the rate is
  * used, and nothing is left behind.
  */
 static void rtt_test_random(struct kunit *test)
 {
+	u32 parent, quantum, prio;
 	int seed, i, step;
 	u64 rate, ceil;
 	struct rtt *s;
@@ -1700,11 +1716,14 @@ static void rtt_test_random(struct kunit *test)
 	for (seed = 1; seed <= 20; seed++) {
 		s = rtt_init(test, 0, RTT_GBIT);
 		prandom_seed_state(&s->rnd, seed);
-		while (s->classes < 20)
-			rtt_add(s, rtt_random(s, s->classes),
-				1 + rtt_random(s, 200 * RTT_MBIT),
-				RTT_MBIT + rtt_random(s, 2 * RTT_GBIT),
-				1 + rtt_random(s, 60000), rtt_random(s, 8));
+		while (s->classes < 20) {
+			parent = rtt_random(s, s->classes);
+			rate = 1 + rtt_random(s, 200 * RTT_MBIT);
+			ceil = RTT_MBIT + rtt_random(s, 2 * RTT_GBIT);
+			quantum = 1 + rtt_random(s, 60000);
+			prio = rtt_random(s, 8);
+			rtt_add(s, parent, rate, ceil, quantum, prio);
+		}
 		for (i = 0; i < 60; i++) {
 			struct rtt_flow *f;
 
@@ -1712,7 +1731,8 @@ static void rtt_test_random(struct kunit *test)
 			f->class = rtt_random(s, s->classes);
 			f->m.class = rtt_class(s, f->class);
 			f->len = 60 + rtt_random(s, RTT_MTU - 60);
-			f->gap = rtt_random(s, 3) * rtt_random(s, RTT_MS);
+			f->gap = rtt_random(s, 3);
+			f->gap *= rtt_random(s, RTT_MS);
 		}
 		/* One that can use all that is left */
 		rtt_load_all(s, 0);
@@ -1745,9 +1765,10 @@ static void rtt_test_random(struct kunit *test)
 				i = 1 + rtt_random(s, s->classes - 1);
 				rate = 1 + rtt_random(s, 200 * RTT_MBIT);
 				ceil = RTT_MBIT + rtt_random(s, RTT_GBIT);
-				rtt_set(&s->class[i], rate, ceil,
-					1 + rtt_random(s, 60000),
-					rtt_random(s, 8), now);
+				quantum = 1 + rtt_random(s, 60000);
+				prio = rtt_random(s, 8);
+				rtt_set(&s->class[i], rate, ceil, quantum, prio,
+					now);
 			}
 			q->wake = s->now;
 			rtt_run(s, s->now + rtt_random(s, RTT_MS));
@@ -1760,9 +1781,10 @@ static void rtt_test_random(struct kunit *test)
 				s->start + s->now);
 		rtt_wake_all(s);
 		rtt_measure(s, 5 * RTT_MS, 400 * RTT_MS);
-		for (i = 0; i < s->flows; i++)
-			if (s->flow[i].joined && rtt_backlog(s, &s->flow[i]))
-				KUNIT_EXPECT_GT(test, s->flow[i].bytes, 0);
+		/* On the eighth level of a tree, a share is small */
+		for (step = 0; step < 20 && rtt_unserved(s); step++)
+			rtt_run(s, s->now + 400 * RTT_MS);
+		KUNIT_EXPECT_NULL_MSG(test, rtt_unserved(s), "seed %d", seed);
 		rtt_end(s);
 	}
 }
