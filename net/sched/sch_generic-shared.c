@@ -95,9 +95,12 @@ qdisc_shared_get(struct hlist_head *blocks,
 		if (block->key == key)
 			goto found;
 
-	/* kmalloc() aligns to the largest power of two that divides the size */
+	/* kmalloc() aligns to the largest power of two that divides the size.
+	 * The memory cgroup of the user who asked for it pays, as for a filter.
+	 */
 	block = kvzalloc(ALIGN(struct_size(block, data, ops->shared_size),
-			       SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
+			       SMP_CACHE_BYTES),
+			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!block) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for state shared with sibling qdiscs; free some and retry");
