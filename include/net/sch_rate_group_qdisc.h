@@ -7,13 +7,6 @@
 #include <net/sch_generic.h>
 #include <net/sch_rate_group.h>
 
-/* Thresholds of cake's tins, 8 in each of 5 modes */
-#define RATE_GROUP_LIMITS	40
-
-/* Hosts that are told apart, by each of two hashes */
-#define RATE_GROUP_LOAD_BITS	12
-#define RATE_GROUP_LOADS	BIT(RATE_GROUP_LOAD_BITS)
-
 /**
  * struct rate_group_block - the groups below one parent
  * @sets: by the node of &struct rate_group_set
@@ -30,11 +23,9 @@ struct rate_group_block {
  * @users: how many qdiscs are in it
  * @active: how many of them were active when that was last counted
  * @counted: when that was, ns
+ * @tables: what members of one kind share in addition; NULL: none needs any
+ * @tables_users: how many need them
  * @rate: the group that enforces the rate
- * @limits: groups that enforce thresholds below it, for qdiscs that have such
- * @loads: bulk flows of all members, for qdiscs that are fair to hosts: twice
- *	by source (or flow, if that is a host) and twice by destination, each
- *	time in the place that another hash says
  */
 struct rate_group_set {
 	struct hlist_node	node;
@@ -43,9 +34,9 @@ struct rate_group_set {
 	u32			users;
 	u32			active;
 	u64			counted;
+	void			*tables;
+	u32			tables_users;
 	struct rate_group	rate;
-	struct rate_group	limits[RATE_GROUP_LIMITS];
-	atomic_t		loads[2][2][RATE_GROUP_LOADS];
 };
 
 /**
@@ -55,15 +46,17 @@ struct rate_group_set {
  * @block: of the parent, NULL if it shares nothing
  * @set: the group, NULL if none
  * @spare: becomes the group if the qdisc is its first member
+ * @spare_tables: become its tables if no other member needs any
  * @member: its part in the group that enforces the rate
  * @changed: userspace has to be told of a change
+ * @tables_size: what members of this kind share in addition, bytes; 0: nothing
  * @needs_rate: it cannot be unlimited
  * @follows: it becomes a member of the same group as a sibling that joins first
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
  * Read and changed with RTNL held, @set changed with the lock of the qdisc as
- * well. The owner sets @member and what is below @changed, and frees @spare
- * when it is destroyed.
+ * well. The owner sets @member and what is below @changed, @tables_size before
+ * anything else. Only one kind has such.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;
@@ -71,9 +64,11 @@ struct rate_group_qdisc {
 	struct rate_group_block *block;
 	struct rate_group_set	*set;
 	struct rate_group_set	*spare;
+	void			*spare_tables;
 
 	const struct rate_group_member *member;
 	bool			changed;
+	size_t			tables_size;
 	bool			needs_rate;
 	bool			follows;
 	void			(*set_rate)(struct Qdisc *sch, u64 rate);
@@ -85,6 +80,7 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 			   const struct rate_group_block *block,
 			   const struct Qdisc *old, u32 number, u64 rate,
 			   struct netlink_ext_ack *extack);
+void rate_group_qdisc_cancel(struct rate_group_qdisc *m);
 int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
 				struct netlink_ext_ack *extack);
 void rate_group_qdisc_assign(struct rate_group_qdisc *m, struct Qdisc *sch,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* One rate shared by many shapers, each under a lock of its own */
 
+#include <linux/build_bug.h>
 #include <linux/if_ether.h>
 #include <linux/jiffies.h>
+#include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -630,8 +632,13 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 	u64 wait = rate_group_turns(m, tail, now) - now;
 	u64 round = wait + to_ns(m, quantum);
 
-	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
-						     max(round, 1U)));
+	/* Mostly all of it, which takes no division to see */
+	if (max_t(u64, m->excess, round) <= U32_MAX &&
+	    pause * quantum >= m->excess * round)
+		m->excess = 0;
+	else
+		m->excess -= min_t(u64, m->excess,
+				   div64_u64(pause * quantum, max(round, 1U)));
 	if (!wait)
 		m->excess = 0;
 }
@@ -893,6 +900,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	u64 cost, window, start;
 	s64 ahead, granted, pay;
 
+	BUILD_BUG_ON_NOT_POWER_OF_2(RATE_GROUP_AHEAD);
 	granted = atomic64_read(&g->tail) - now;
 	if (granted <= m->slack || READ_ONCE(g->rate) != m->rate ||
 	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_base(g))
@@ -904,7 +912,7 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	 */
 	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
 	window = max_t(u64, granted, to_ns(m, RATE_GROUP_AHEAD * 4));
-	cost = mul_u64_u64_div_u64(window, pay, RATE_GROUP_AHEAD);
+	cost = mul_u64_u32_shr(window, pay, ilog2(RATE_GROUP_AHEAD));
 	if (len > RATE_GROUP_SMALL)
 		window /= 2;
 	ahead = atomic64_read(&g->ahead);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Qdiscs of several kinds that share a rate below one parent */
 
+#include <linux/build_bug.h>
 #include <linux/export.h>
 #include <linux/list.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
@@ -17,11 +20,17 @@
  * Below one parent there may be several groups, such as one for each traffic
  * class of an mqprio. The user gives each a number. The parent's block has the
  * list of them. A group is allocated for its first member, of whatever kind,
- * and freed when the last has left.
+ * and freed when the last has left. Tables that only members of one kind need
+ * are allocated for the first of these, and freed when the last has left.
  *
  * A group has one rate. A joiner takes it over, or brings the same. A request
  * that changes the rate of one member changes it for all.
  */
+
+/* The memory cgroup of the user who asked for it pays, as for a filter */
+#define RATE_GROUP_GFP	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
+static_assert(sizeof(struct rate_group_set) <= SZ_1K);
 
 const char rate_group_block_key;
 EXPORT_SYMBOL_NS_GPL(rate_group_block_key, "NET_SCHED_INTERNAL");
@@ -59,8 +68,9 @@ static bool rate_group_set_stays(const struct rate_group_set *set,
  *	then takes over the group's
  * @extack: netlink extended ack, set on error
  *
- * Also allocates a group, in case the qdisc becomes its first member: then
- * rate_group_qdisc_move() cannot fail.
+ * Also allocates a group, in case the qdisc becomes its first member, and the
+ * tables that it needs: then rate_group_qdisc_move() cannot fail. If that is
+ * not called after all, rate_group_qdisc_cancel() frees them.
  *
  * Context: RTNL held, no qdisc lock.
  * Return: 0, or a negative errno with @extack set.
@@ -71,6 +81,7 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 			   struct netlink_ext_ack *extack)
 {
 	struct rate_group_set *set;
+	bool tables;
 
 	ASSERT_RTNL();
 
@@ -99,21 +110,41 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 		return -EINVAL;
 	}
 
-	if (set || m->follows)
+	if (m->follows)
 		return 0;
 
-	if (!m->spare)
-		m->spare = kvzalloc(sizeof(*m->spare),
-				    GFP_KERNEL | __GFP_NOWARN);
-	if (!m->spare) {
-		NL_SET_ERR_MSG(extack,
-			       "No memory for a group of shared qdiscs; free some and retry");
-		return -ENOMEM;
-	}
+	tables = m->tables_size && !(set && set->tables);
+	if (!set && !m->spare)
+		m->spare = kzalloc_obj(*m->spare, RATE_GROUP_GFP);
+	if (tables && !m->spare_tables)
+		m->spare_tables = kvzalloc(m->tables_size, RATE_GROUP_GFP);
+	if ((set || m->spare) && (!tables || m->spare_tables))
+		return 0;
 
-	return 0;
+	rate_group_qdisc_cancel(m);
+	NL_SET_ERR_MSG(extack,
+		       "No memory for a group of shared qdiscs; free some and retry");
+	return -ENOMEM;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_check, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_cancel - the qdisc does not join after all
+ * @m: the qdisc's part
+ *
+ * Frees what rate_group_qdisc_check() has allocated. To be called if something
+ * fails after that, and when the qdisc is destroyed.
+ *
+ * Context: process context, or the lock of the qdisc held.
+ */
+void rate_group_qdisc_cancel(struct rate_group_qdisc *m)
+{
+	kfree(m->spare);
+	kvfree(m->spare_tables);
+	m->spare = NULL;
+	m->spare_tables = NULL;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_cancel, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_qdisc_check_rate - may the rate of a group be changed
@@ -196,9 +227,13 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 	/* With bottom halves disabled, which kvfree() can do, here and below */
 	if (set) {
 		hlist_del(&m->node);
+		if (m->tables_size && !--set->tables_users) {
+			kvfree(set->tables);
+			set->tables = NULL;
+		}
 		if (!--set->users) {
 			hlist_del(&set->node);
-			kvfree(set);
+			kfree(set);
 		}
 	}
 	m->set = NULL;
@@ -212,10 +247,11 @@ bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 		set->number = number;
 		hlist_add_head(&set->node, &m->block->sets);
 	}
+	if (m->tables_size && !set->tables_users++)
+		swap(set->tables, m->spare_tables);
 	m->set = set;
 	hlist_add_head(&m->node, &set->members);
-	kvfree(m->spare);
-	m->spare = NULL;
+	rate_group_qdisc_cancel(m);
 
 	return set->users++ > 0;
 }

@@ -41,6 +41,8 @@ typedef int64_t s64;
 #define NSEC_PER_MSEC	1000000L
 #define NSEC_PER_SEC	1000000000L
 
+#define BUILD_BUG_ON_NOT_POWER_OF_2(n)	_Static_assert(!((n) & ((n) - 1)), #n)
+#define ilog2(n)	(63 - __builtin_clzll(n))
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
 #define GENMASK_ULL(h, l)	((~0ULL >> (63 - (h))) & (~0ULL << (l)))
@@ -151,6 +153,16 @@ static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 #else
 	return shim_wide(a, b, 0, shift);
 #endif
+}
+
+/* Cuts off what does not fit, as in the kernel, but not unnoticed */
+static inline u64 mul_u64_u32_shr(u64 a, u32 b, unsigned int shift)
+{
+	u64 product;
+
+	if (__builtin_mul_overflow(a >> shift, b, &product))
+		shim_overflow("the product of mul_u64_u32_shr()");
+	return mul_u64_u64_shr(a, b, shift);
 }
 
 /*
