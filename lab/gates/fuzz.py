@@ -3,7 +3,7 @@
 
 lab/gates/fuzz holds the simulator: members that send as cake and tbf do, in virtual time. It
 checks the bounds that the comment in the C file states, over all windows, shares, waits,
-and what the tail is moved by. A scenario that fails is made as small as it gets and
+and what the TAT is moved by. A scenario that fails is made as small as it gets and
 printed; its number repeats it. The last line counts scenarios. V=1 in the environment
 shows how near each kind of scenario comes to its bounds; with --seeds 1, what happens in
 that one, made small if it fails.
@@ -41,7 +41,8 @@ CHUNK = 500  # scenarios of a process
 TEST = ROOT / "net/sched/sch_rate_group_test.c"  # cases of KUnit
 FAULTS = HERE / "faults.txt"
 FAULTY = {"group": 6000, "tree": 1000}  # scenarios that have to find a fault
-FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h")
+COMMON = "net/sched/sch_rate.h"  # of both
+FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h", COMMON)
          for name in SEEDS}  # as in faults.txt
 SHOWN = 3  # findings of a family and a check that are printed
 # The end of a list, seen as an entry, need not be aligned as one
@@ -82,7 +83,7 @@ class Part:
     @property
     def files(self) -> dict[str, Path]:
         """What can have faults, by its name in faults.txt."""
-        return dict(zip(FILES[self.name], (self.source, self.header), strict=True))
+        return dict(zip(FILES[self.name], (self.source, self.header, ROOT / COMMON), strict=True))
 
     @property
     def rest(self) -> Path:
@@ -101,7 +102,7 @@ class Part:
         """
         shim = {"tree": "checked.h", "kunit": "kunit.h"}.get(name or self.name, "kernel.h")
         others = re.compile(r"#include <((?:linux|asm|kunit|net(?!/sch_rate_))/[^>]+)>")
-        for file in (self.source, self.header, *more):
+        for file in (*self.files.values(), *more):
             for header in others.findall(file.read_text()):
                 path = OUT / f"include-{name or self.name}" / header
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +112,7 @@ class Part:
         """The command that compiles with this header, or another one; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
         return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
-                "-I", (header or self.header).parent.parent, *more]
+                "-I", (header or self.header).parent.parent, "-I", (ROOT / COMMON).parent, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
         """Copies of source and header whose products are checked, with a fault in one."""
@@ -154,7 +155,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         "lateness costs and what is written below the rate; the names of others are in "
         "lab/gates/fuzz/families.c")
     add("--threads", type=int, default=40, metavar="N",
-        help="runs in which threads move the tail (40)")
+        help="runs in which threads move the TAT (40)")
     add("--san", choices=[*SANITIZERS][1:], default="", help="1: with the address and undefined "
         "behaviour sanitizers, products that do not fit are found, and the KUnit cases of the "
         "rate group run as well; thread: threads only, with the thread sanitizer")

@@ -63,7 +63,7 @@ typedef int64_t s64;
 #define READ_ONCE(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 
-/* The thread sanitizer knows no fences, and the tail is seen in order anyway */
+/* The thread sanitizer knows no fences, and the TAT is seen in order anyway */
 #ifdef __SANITIZE_THREAD__
 #define smp_rmb()	do { } while (0)
 #else
@@ -166,7 +166,7 @@ static inline u64 mul_u64_u32_shr(u64 a, u32 b, unsigned int shift)
 }
 
 /*
- * Atomics. Those of the tail of a group, shim_watched, tell what they did, and
+ * Atomics. Those of the TAT of a group, shim_watched, tell what they did, and
  * before an exchange shim_race() may let siblings in, as if on another CPU.
  */
 typedef struct {
