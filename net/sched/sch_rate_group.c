@@ -188,8 +188,8 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
  * A qdisc can be a member although its queue is not in use.
  */
 static void rate_group_set_quantum(struct rate_group *g)
-	u64 each = mul_u64_u64_div_u64(g->rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
 {
+	u64 each = mul_u64_u64_div_u64(g->rate, RATE_GROUP_ROUND, NSEC_PER_SEC);
 	u32 members = g->queues ? min(g->members, g->queues) : g->members;
 
 	each = div_u64(each, max(members, 1U));
@@ -305,10 +305,10 @@ static void rate_group_struct_check(void)
  * Context: RTNL held.
  */
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
+{
 	u64 old = g->rate;
 	s64 tat;
 	u64 new;
-{
 	int i;
 
 	rate_group_struct_check();

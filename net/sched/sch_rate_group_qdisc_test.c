@@ -61,43 +61,43 @@ static void rgq_join(struct kunit *test, struct rate_group_qdisc *m, u32 number)
 static void rgq_test_group(struct kunit *test)
 {
 	struct rgq *t = test->priv;
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
 
 	rgq_join(test, &t->plain[0], 1);
-	set = t->plain[0].set;
+	pool = t->plain[0].pool;
 	rgq_join(test, &t->plain[1], 1);
-	KUNIT_EXPECT_PTR_EQ(test, t->plain[1].set, set);
+	KUNIT_EXPECT_PTR_EQ(test, t->plain[1].pool, pool);
 	rgq_join(test, &t->plain[1], 2);
-	KUNIT_EXPECT_PTR_NE(test, t->plain[1].set, set);
+	KUNIT_EXPECT_PTR_NE(test, t->plain[1].pool, pool);
 	rgq_move(test, &t->plain[0], 0);
 	rgq_join(test, &t->plain[0], 2);
-	KUNIT_EXPECT_PTR_EQ(test, t->plain[0].set, t->plain[1].set);
-	KUNIT_EXPECT_NULL(test, t->plain[0].set->tables);
+	KUNIT_EXPECT_PTR_EQ(test, t->plain[0].pool, t->plain[1].pool);
+	KUNIT_EXPECT_NULL(test, t->plain[0].pool->tables);
 }
 
 /* Tables come with the first member that needs any, and go with the last */
 static void rgq_test_tables(struct kunit *test)
 {
 	struct rgq *t = test->priv;
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
 	void *tables;
 	int i;
 
 	rgq_join(test, &t->plain[0], 1);
-	set = t->plain[0].set;
+	pool = t->plain[0].pool;
 	for (i = 0; i < 3; i++) {
 		rgq_join(test, &t->wide[0], 1);
-		tables = set->tables;
+		tables = pool->tables;
 		KUNIT_ASSERT_NOT_NULL(test, tables);
 		KUNIT_EXPECT_NULL(test, memchr_inv(tables, 0, RGQ_TABLES));
 		memset(tables, 0xa5, RGQ_TABLES);
 
 		rgq_join(test, &t->wide[1], 1);
-		KUNIT_EXPECT_PTR_EQ(test, set->tables, tables);
+		KUNIT_EXPECT_PTR_EQ(test, pool->tables, tables);
 		rgq_move(test, &t->wide[0], 0);
-		KUNIT_EXPECT_PTR_EQ(test, set->tables, tables);
+		KUNIT_EXPECT_PTR_EQ(test, pool->tables, tables);
 		rgq_move(test, &t->wide[1], 0);
-		KUNIT_EXPECT_NULL(test, set->tables);
+		KUNIT_EXPECT_NULL(test, pool->tables);
 	}
 }
 
@@ -105,23 +105,23 @@ static void rgq_test_tables(struct kunit *test)
 static void rgq_test_replace(struct kunit *test)
 {
 	struct rgq *t = test->priv;
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
 	void *tables;
 
 	rgq_join(test, &t->plain[0], 1);
-	set = t->plain[0].set;
+	pool = t->plain[0].pool;
 	rgq_replace(test, &t->wide[0], &t->plain[0], 1);
-	KUNIT_EXPECT_PTR_EQ(test, t->wide[0].set, set);
-	tables = set->tables;
+	KUNIT_EXPECT_PTR_EQ(test, t->wide[0].pool, pool);
+	tables = pool->tables;
 	KUNIT_EXPECT_NOT_NULL(test, tables);
 	rgq_replace(test, &t->wide[1], &t->wide[0], 1);
-	KUNIT_EXPECT_PTR_EQ(test, set->tables, tables);
+	KUNIT_EXPECT_PTR_EQ(test, pool->tables, tables);
 	rgq_join(test, &t->plain[0], 1);
 	rgq_replace(test, &t->wide[0], &t->wide[1], 1);
-	KUNIT_EXPECT_PTR_EQ(test, set->tables, tables);
+	KUNIT_EXPECT_PTR_EQ(test, pool->tables, tables);
 	rgq_replace(test, &t->plain[1], &t->wide[0], 1);
-	KUNIT_EXPECT_PTR_EQ(test, t->plain[1].set, set);
-	KUNIT_EXPECT_NULL(test, set->tables);
+	KUNIT_EXPECT_PTR_EQ(test, t->plain[1].pool, pool);
+	KUNIT_EXPECT_NULL(test, pool->tables);
 }
 
 /* A sibling that joins first allocates for those that follow */
@@ -138,34 +138,34 @@ static void rgq_test_follow(struct kunit *test)
 	}
 	for (i = 0; i < 3; i++) {
 		rgq_move(test, &t->wide[i], 1);
-		KUNIT_EXPECT_PTR_EQ(test, t->wide[i].set, t->wide[0].set);
+		KUNIT_EXPECT_PTR_EQ(test, t->wide[i].pool, t->wide[0].pool);
 	}
-	KUNIT_EXPECT_NOT_NULL(test, t->wide[0].set->tables);
+	KUNIT_EXPECT_NOT_NULL(test, t->wide[0].pool->tables);
 }
 
 /* No memory for tables, more of which would be wanted than there can be */
 static void rgq_test_no_memory(struct kunit *test)
 {
 	struct rgq *t = test->priv;
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
 
 	t->wide[0].tables_size = INT_MAX + 1UL;
 	KUNIT_EXPECT_EQ(test, rgq_check(test, &t->wide[0], NULL, 1), -ENOMEM);
 	KUNIT_EXPECT_NULL(test, t->wide[0].spare);
-	KUNIT_EXPECT_TRUE(test, hlist_empty(&t->block.sets));
+	KUNIT_EXPECT_TRUE(test, hlist_empty(&t->block.pools));
 
 	rgq_join(test, &t->plain[0], 1);
-	set = t->plain[0].set;
+	pool = t->plain[0].pool;
 	KUNIT_EXPECT_EQ(test, rgq_check(test, &t->wide[0], NULL, 1), -ENOMEM);
 	KUNIT_EXPECT_EQ(test, rgq_check(test, &t->wide[0], &t->plain[0], 1),
 			-ENOMEM);
 	KUNIT_EXPECT_NULL(test, t->wide[0].spare);
-	KUNIT_EXPECT_NULL(test, set->tables);
-	KUNIT_EXPECT_EQ(test, set->users, 1);
+	KUNIT_EXPECT_NULL(test, pool->tables);
+	KUNIT_EXPECT_EQ(test, pool->users, 1);
 
 	t->wide[0].tables_size = RGQ_TABLES;
 	rgq_join(test, &t->wide[0], 1);
-	KUNIT_EXPECT_NOT_NULL(test, set->tables);
+	KUNIT_EXPECT_NOT_NULL(test, pool->tables);
 }
 
 /* It was allowed to join, and does not */
@@ -235,7 +235,7 @@ static void rgq_exit(struct kunit *test)
 	for (i = 0; i < ARRAY_SIZE(t->wide); i++)
 		rate_group_qdisc_cancel(&t->wide[i]);
 	rtnl_unlock();
-	KUNIT_EXPECT_TRUE(test, hlist_empty(&t->block.sets));
+	KUNIT_EXPECT_TRUE(test, hlist_empty(&t->block.pools));
 }
 
 static struct kunit_suite rgq_suite = {
