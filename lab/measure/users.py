@@ -136,18 +136,19 @@ def look(spec: dict) -> Iterator[dict]:
     command("ip", "link", "del", DEV)
 
 
-HEAD = (f"{'1,024 TX queues, a qdisc on each':<32}{'bytes per queue':>18}{'dump, ms':>14}"
-        + f"{'new rate, ms':>15}{'if heard, ms':>14}",
-        f"{'':<32}" + "".join(f"{'stock':>{width}}{'all':>7}" for width in (11, 7, 8, 7)))
+COLUMNS = (("bytes", 10, 9, 0), ("dump_ms", 8, 7, 1), ("change_ms", 9, 8, 1), ("heard_ms", 9, 8, 1))
+HEAD = (f"{'1,024 TX queues, a qdisc on each':<32}{'bytes per queue':>19}{'dump, ms':>15}"
+        + f"{'new rate, ms':>17}{'if heard, ms':>17}",
+        f"{'':<32}" + "".join(f"{'stock':>{stock}}{'all':>{patched}}"
+                             for _, stock, patched, _ in COLUMNS))
 
 
 def told(row: dict) -> str:
     """A line of the table."""
     line = f"{row['case']:<32}"
-    for key, width, digits in (("bytes", 11, 0), ("dump_ms", 7, 1), ("change_ms", 8, 1),
-                               ("heard_ms", 7, 1)):
-        for which, wide in (("base", width), ("patched", 7)):
-            line += f"{row[which][key]:>{wide}.{digits}f}" if which in row else f"{'-':>{wide}}"
+    for key, stock, patched, digits in COLUMNS:
+        for which, width in (("base", stock), ("patched", patched)):
+            line += f"{row[which][key]:>{width}.{digits}f}" if which in row else f"{'-':>{width}}"
     return line
 
 
