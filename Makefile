@@ -115,6 +115,9 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(KERNELS) $(call options,CASE TREE JOBS)
 
+users: build ## memory and time of the kernel that a user takes by sharing, beside the unpatched kernel
+	@$(LAB) users $(call options,KERNELS)
+
 trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
 	@$(LAB) trees $(call flags,COMPARE)
 

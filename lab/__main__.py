@@ -44,6 +44,7 @@ VERBS = {  # verb: (module, what it does)
     "bench": ("measure.bench", "CPU time per packet"),
     "smp": ("measure.smp", "two real CPUs"),
     "cost": ("measure.cost", "instructions per packet"),
+    "users": ("measure.users", "memory and time that sharing takes of the kernel"),
     "report": ("report.blocks", "results/ into the pages that show it"),
     "trees": ("measure.trees", "shared htb: what each class gets"),
 }

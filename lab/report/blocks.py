@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gates import check, coverage, gauntlet, tdc
 from load import table
-from measure import bench, cost, reported, reports, smp
+from measure import bench, cost, reported, reports, smp, users
 from tree.common import RESULTS, ROOT, Die, command_line
 
 from report import evaluation
@@ -79,6 +79,12 @@ def times() -> list[str]:
     return fenced([*bench.HEAD, *(bench.told(row["case"], row) for row in read("bench")["rows"])])
 
 
+def taken() -> list[str]:
+    """That of make users; nothing before it has been recorded."""
+    found = read("users")
+    return fenced([*users.HEAD, *map(users.told, found["rows"])]) if found else []
+
+
 def two_cpus() -> list[str]:
     """The other parts."""
     found = read("smp")
@@ -134,7 +140,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
     "bench": times, "smp": two_cpus, "sent": sent, "reported": told,
-    "reports": told_of_others, "versions": versions, "front": front,
+    "reports": told_of_others, "versions": versions, "front": front, "users": taken,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,
