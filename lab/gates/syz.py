@@ -50,6 +50,7 @@ BOOTS = 40  # at most, to shrink a finding
 SLOT = 2048  # bytes of a program in the ring
 EDGES = ("/sys/kernel/debug/lab_edges", 0, 1 << 15)  # file, where in it, bytes: see kcov.h
 SEVERAL = ("syz-smp", "syz-smp-faults")
+ONLY_WRONG = re.compile(r"ASSERT_RTNL|WARN_ON")  # blocks there run if something is wrong
 
 
 class Round(NamedTuple):
@@ -71,7 +72,7 @@ class Round(NamedTuple):
 def program() -> Path:
     """Build what runs in the guest; its path."""
     OUT.mkdir(exist_ok=True)
-    binary, headers = OUT / "syz", OUT / "include/linux"
+    binary, headers = OUT / "fuzzer", OUT / "include/linux"
     sources = [HERE / name for name in ("syz.c", "ops.c")]
     headers.mkdir(parents=True, exist_ok=True)
     for name in ("pkt_sched", "virtio_net"):
@@ -96,7 +97,7 @@ def attempt(which: str, programs: Iterable[str], seconds: float = 0, seed: int =
     corpus.parent.mkdir(parents=True, exist_ok=True)
     corpus.write_text("".join(programs))
     several = which in SEVERAL
-    words = [OUT / "syz", str(seed), *map(str, map_), *["several"] * several,
+    words = [OUT / "fuzzer", str(seed), *map(str, map_), *["several"] * several,
              *["replay"] * (not seconds)]
     folder = BUILD / "guest" / name
     setup = ("cd /sys/kernel; [ ! -w rcu_expedited ] || echo 1 >rcu_expedited; cd debug; "
@@ -163,13 +164,15 @@ def blocks_of(which: str) -> dict[int, tuple[str, int]]:
     vmlinux = out / "vmlinux"
     symbols = subprocess.run(["nm", "-n", vmlinux], capture_output=True, text=True,
                              check=True).stdout.split("\n")
-    place = {name: int(at, 16) for at, _, name in (line.split() for line in symbols if
-                                                    len(line.split()) == 3)}
+    place, twice = {}, set()
+    for at, _, name in (line.split() for line in symbols if len(line.split()) == 3):
+        twice |= {name} & place.keys()
+        place[name] = int(at, 16)
     ours = [place[name] for file in kernel.OURS for name in
             re.findall(r" [tT] (\w+)$", subprocess.run(
                 ["nm", out / f"net/sched/{file}.o"], capture_output=True, text=True,
                 check=True).stdout, re.M)
-            if name in place and not name.startswith(("__pfx", "_sub", "init_module"))]
+            if name in place.keys() - twice]
     code = [at for at in ours if place["_stext"] <= at < place["_etext"]]
     text = subprocess.run(
         ["objdump", "-d", "--no-show-raw-insn", f"--start-address={min(code)}",
@@ -194,10 +197,14 @@ def blocks_of(which: str) -> dict[int, tuple[str, int]]:
 
 
 def reached(which: str, bits: bytes) -> dict[str, tuple[int, int, set[int]]]:
-    """{file: (blocks in lines of the series, how many ran, lines of those that did not)}."""
+    """{file: (blocks in lines of the series, how many ran, lines of those that did not)}.
+
+    bits: what the guest's lab_blocks says.
+    """
     lines, table = added(), {}
+    source = {file: (BUILD / "linux" / file).read_text().splitlines() for file in lines}
     for at, (file, line) in blocks_of(which).items():
-        if line not in lines.get(file, ()):
+        if line not in lines.get(file, ()) or ONLY_WRONG.search(source[file][line - 1]):
             continue
         total, ran, missed = table.setdefault(file, [0, 0, set()])
         hit = bits[at // 8] >> at % 8 & 1

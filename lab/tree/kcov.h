@@ -53,6 +53,8 @@ static int __init lab_kcov(void)
 }
 late_initcall(lab_kcov);
 
+#undef pr_fmt /* it defines its own */
+
 /* What follows of KCOV is compiled and never called */
 #define __sanitizer_cov_trace_pc lab_unused_trace_pc
 void lab_unused_trace_pc(void);

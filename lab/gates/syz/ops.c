@@ -47,7 +47,7 @@ static const char *const names[] = { "", "mq", "mqprio", "cake_mq", "cake", "tbf
 static const enum kind roots[] = { MQ, MQ, MQ, MQPRIO, MQPRIO, CAKE_MQ, CAKE_MQ, CAKE, TBF, HTB,
 	PFIFO, FQ_CODEL, PRIO, NOQUEUE, MQ, MQ };
 static const enum kind children[] = { CAKE, CAKE, CAKE, TBF, TBF, HTB, HTB, HTB, HTB, FQ_CODEL,
-	PFIFO, PRIO, NETEM, CAKE_MQ, CAKE, TBF };
+	PFIFO, PRIO, NETEM, CAKE_MQ, MQ, TBF };
 static const enum kind leaves[] = { PFIFO, BFIFO, FQ_CODEL, CAKE, TBF, HTB, PRIO, NETEM };
 static const uint64_t rates[] = {	/* bytes/s; 0: see rate_or() */
 	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2500000, 2500000, 12500, 125000, 625000, 1250000,
@@ -77,7 +77,7 @@ static struct qdisc {
 	uint8_t parent[MINORS + 1];	/* of each class: 0 none, 255 the qdisc, else a minor */
 } qdiscs[DEVICES][QUEUES + 1];
 static uint64_t common[4];		/* rates of groups, as far as known: what a tbf says */
-static int indices[DEVICES];
+static int indices[DEVICES], width[DEVICES];	/* width: queues, QUEUES at most */
 
 /* ---------------------------------------------------------------- requests */
 
@@ -226,38 +226,33 @@ static struct tc_ratespec spec(uint64_t rate, unsigned int wire)
 	};
 }
 
-static void cake_options(uint64_t rate, unsigned int x, unsigned int y, unsigned int z)
+/* Of cake: an attribute, and the bits of x (0), y (1) or z (2) that say what is in it: 0 that it
+ * is not given, else one of values[], or a number from 0 on
+ */
+static const struct {
+	uint8_t type, of, from, bits;
+	int32_t values[4];
+} cake[] = {
+	{ TCA_CAKE_DIFFSERV_MODE, 0, 0, 3 }, { TCA_CAKE_FLOW_MODE, 0, 3, 4 },
+	{ TCA_CAKE_NAT, 0, 7, 1, { 0, 1, 0, 1 } }, { TCA_CAKE_ACK_FILTER, 1, 0, 2 },
+	{ TCA_CAKE_SPLIT_GSO, 1, 2, 2 }, { TCA_CAKE_INGRESS, 1, 4, 2 }, { TCA_CAKE_WASH, 1, 6, 2 },
+	{ TCA_CAKE_MEMORY, 2, 0, 2, { 0, 20000, 4000000, 1 } },
+	{ TCA_CAKE_OVERHEAD, 2, 2, 2, { 0, 20, -20, 64 } }, { TCA_CAKE_ATM, 2, 4, 2 },
+	{ TCA_CAKE_MPU, 2, 4, 1, { 0, 84, 0, 1 } }, { TCA_CAKE_RTT, 2, 6, 2, { 0, 1, 1000, 300000 } },
+	{ TCA_CAKE_AUTORATE, 0, 0, 8 },
+};
+
+static void cake_options(uint64_t rate, const uint8_t *xyz)
 {
-	static const uint32_t memory[] = { 0, 20000, 4000000, 1 };
+	unsigned int i, v;
 
 	if (rate)
 		attr_u64(TCA_CAKE_BASE_RATE64, rate);
-	if (x % 8)
-		attr_u32(TCA_CAKE_DIFFSERV_MODE, x % 8 - 1);
-	if (x / 8 % 16)
-		attr_u32(TCA_CAKE_FLOW_MODE, x / 8 % 16 - 1);
-	if (y & 3)
-		attr_u32(TCA_CAKE_ACK_FILTER, y & 3);
-	if (y & 4)
-		attr_u32(TCA_CAKE_SPLIT_GSO, y >> 7);
-	if (y & 8)
-		attr_u32(TCA_CAKE_NAT, y >> 7);
-	if (y & 16)
-		attr_u32(TCA_CAKE_WASH, y >> 7);
-	if (y & 32)
-		attr_u32(TCA_CAKE_INGRESS, y >> 7);
-	if ((y & 96) == 96)
-		attr_u32(TCA_CAKE_AUTORATE, y >> 7);
-	if (z & 3)
-		attr_u32(TCA_CAKE_MEMORY, memory[z & 3]);
-	if (z & 12)
-		attr_u32(TCA_CAKE_OVERHEAD, overheads[z / 4 % 4]);
-	if (z & 16)
-		attr_u32(TCA_CAKE_ATM, z >> 6);
-	if (z & 32)
-		attr_u32(TCA_CAKE_RTT, 1 + (z >> 6) * 1000);
-	if ((z & 48) == 48)
-		attr_u32(TCA_CAKE_MPU, 84);
+	for (i = 0; i < SIZE(cake); i++) {
+		v = xyz[cake[i].of] >> cake[i].from & ((1 << cake[i].bits) - 1);
+		if (v && (cake[i].type != TCA_CAKE_AUTORATE || v > 250))
+			attr_u32(cake[i].type, cake[i].values[3] ? cake[i].values[v] : (int)v - 1);
+	}
 }
 
 static void tbf_options(uint64_t rate, unsigned int x, unsigned int y, unsigned int z)
@@ -270,7 +265,8 @@ static void tbf_options(uint64_t rate, unsigned int x, unsigned int y, unsigned 
 		opt.peakrate = spec(2 * rate, z);
 		opt.mtu = ticks(2000, 2 * rate);
 	}
-	attr(TCA_TBF_PARMS, &opt, sizeof(opt));
+	if (y % 32 != 14)
+		attr(TCA_TBF_PARMS, &opt, sizeof(opt));
 	attr_u32(TCA_TBF_BURST, bursts[x % 8]);
 	if (rate > ~0U)
 		attr_u64(TCA_TBF_RATE64, rate);
@@ -303,7 +299,7 @@ static void options(enum kind kind, const uint8_t *arg)
 	switch (kind) {
 	case CAKE_MQ:
 	case CAKE:
-		cake_options(rates[arg[0] % SIZE(rates)], x, y, z);
+		cake_options(rates[arg[0] % SIZE(rates)], arg + 2);
 		if (group != ~0U && kind == CAKE)
 			attr_u32(TCA_CAKE_SHARED, group);
 		break;
@@ -319,6 +315,8 @@ static void options(enum kind kind, const uint8_t *arg)
 			attr_u32(TCA_HTB_DIRECT_QLEN, x / 8);
 		if (x % 64 == 62)
 			attr(TCA_HTB_OFFLOAD, NULL, 0);
+		if (x % 64 == 61)
+			attr(TCA_HTB_LOCAL, NULL, 0);
 		if (group != ~0U)
 			attr_u32(TCA_HTB_SHARED, group);
 		break;
@@ -429,7 +427,9 @@ static int child(int dev, int queue, enum verb verb, unsigned int number, unsign
 /* dev queue+verb kind again rate group x y z */
 static int do_child(const uint8_t *arg)
 {
-	return child(arg[0] % DEVICES, arg[1] % QUEUES, verbs[arg[1] / QUEUES % SIZE(verbs)],
+	int dev = arg[0] % DEVICES;
+
+	return child(dev, arg[1] % QUEUES % width[dev], verbs[arg[1] / QUEUES % SIZE(verbs)],
 		     arg[2], arg[3] % 2, arg + 4);
 }
 
@@ -438,7 +438,7 @@ static int do_fill(const uint8_t *arg)
 {
 	int i, err = -EINVAL;
 
-	for (i = 0; i < QUEUES; i++)
+	for (i = 0; i < width[arg[0] % DEVICES]; i++)
 		if (arg[1] >> i & 1 && !child(arg[0] % DEVICES, i, REPLACE, arg[2], arg[3] % 2,
 					      arg + 4))
 			err = 0;
@@ -464,7 +464,7 @@ static struct qdisc *some_htb(int dev, unsigned int queue)
 	static const uint8_t shared[] = { 0, 1, 0, 2, 0 };
 
 	if (!find_htb(dev, queue))
-		child(dev, queue % 4, REPLACE, 5, 0, shared);
+		child(dev, queue % width[dev], REPLACE, 5, 0, shared);
 	return find_htb(dev, queue);
 }
 
@@ -494,9 +494,9 @@ static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 	/* One that is there keeps its parent; others go below one that is */
 	if (q->parent[minor])
 		parent = q->parent[minor];
-	else if (top || !q->parent[1])
+	else if (top || !q->parent[1] || parent == 13)
 		parent = 255;
-	else if (parent < 14)
+	else if (parent < 13)
 		parent = q->parent[parent % MINORS + 1] ? parent % MINORS + 1 : 1;
 	above = parent == 255 ? q->major << 16 : q->major << 16 | parent;
 	start_tc(RTM_NEWTCLASS, q->parent[minor] ? REPLACE : ADD, dev, id, above, 0);
@@ -509,6 +509,8 @@ static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 		attr_u64(TCA_HTB_CEIL64, ceil);
 	if (!top && arg[4] % 8 == 7)
 		attr(TCA_HTB_LOCAL, NULL, 0);
+	if (arg[4] == 62)
+		attr_u32(TCA_HTB_SHARED, 1);
 	nested(at);
 	err = request();
 	if (!err)
@@ -557,9 +559,12 @@ static int do_leaf(const uint8_t *arg)
 
 	if (!q)
 		return -ENOENT;
+	if (!q->parent[1])
+		class(dev, q, ADD, 1, 0, (const uint8_t[5]){ 0 });
 	for (i = 0; i < MINORS && !q->parent[minor]; i++)	/* the next that is there */
 		minor = minor % MINORS + 1;
-	err = ask_qdisc(dev, (0x100 + minor + 0x10 * (q->major & 0xf) + 0x100 * dev) << 16,
+	/* A handle for each kind, as one that is there keeps its kind */
+	err = ask_qdisc(dev, (0x1000 * kind + 0x100 * dev + 0x10 * (q->major & 0xf) + minor) << 16,
 			q->major << 16 | minor, verbs[arg[2] / MINORS % SIZE(verbs)], kind,
 			arg + 4);
 	if (!err)
@@ -644,6 +649,7 @@ static void make_device(int dev, unsigned int n)
 	for (i = number; i <= (dev ? 2 : 0); i++) {
 		name[1] = '0' + i;
 		indices[i] = if_nametoindex(name);
+		width[i] = n < QUEUES ? n : QUEUES;
 		memset(qdiscs[i], 0, sizeof(qdiscs[i]));
 		link_message(RTM_NEWLINK, 0, indices[i], IFF_UP, IFF_UP);
 		talk();
@@ -701,30 +707,19 @@ static int do_channels(const uint8_t *arg)
 static unsigned int fill_ip(uint8_t *at, unsigned int proto, unsigned int dscp,
 			    unsigned int flow, unsigned int len, bool six)
 {
-	if (six) {
-		memset(at, 0, 40);
-		at[0] = 0x60 | dscp >> 2;
-		at[1] = dscp << 6;
-		at[4] = len >> 8;
-		at[5] = len;
-		at[6] = proto;
-		at[7] = 64;
-		at[8] = at[24] = 0xfd;
-		at[23] = 1 + flow % 4;
-		at[39] = 1 + flow / 4 % 4;
-		return 40;
-	}
-	memset(at, 0, 20);
-	at[0] = 0x45;
-	at[1] = dscp << 2;
-	at[2] = (len + 20) >> 8;
-	at[3] = len + 20;
-	at[8] = 64;
-	at[9] = proto;
-	at[12] = at[16] = 10;
-	at[15] = 1 + flow % 4;
-	at[19] = 1 + flow / 4 % 4;
-	return 20;
+	unsigned int size = six ? 40 : 20;
+
+	len += six ? 0 : size;
+	memcpy(at, six ? "\x60\0\0\0\0\0\0\x40\xfd\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\xfd\0\0\0\0\0\0\0\0\0\0"
+			 "\0\0\0\0" : "\x45\0\0\0\0\0\0\0\x40\0\0\0\x0a\0\0\0\x0a\0\0", size);
+	at[0] |= six ? dscp >> 2 : 0;
+	at[1] = six ? dscp << 6 : dscp << 2;
+	at[six ? 4 : 2] = len >> 8;
+	at[six ? 5 : 3] = len;
+	at[six ? 6 : 9] = proto;
+	at[six ? 23 : 15] = 1 + flow % 4;
+	at[size - 1] = 1 + flow / 4 % 4;
+	return size;
 }
 
 enum shape { UDP, TCP, ACK, SACK, GSO, GSO_UDP, UDP6, TCP6, ACK6, GSO6, ARP, NOISE, CUT, SHORT,
