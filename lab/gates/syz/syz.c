@@ -26,7 +26,7 @@
 #define MAP_MAX (1 << 20)
 #define SLOTS 1024	/* programs in the ring, of SLOT bytes */
 #define SLOT 2048
-#define LEAKS 1000	/* programs between two looks for leaks */
+#define LEAKS 500	/* programs between two looks for leaks */
 
 static struct program corpus[CORPUS];
 static unsigned int ncorpus;
@@ -41,6 +41,8 @@ void die(const char *what)
 	exit(2);
 }
 
+static void report(void);
+
 static void trouble(const char *what)
 {
 	FILE *file = fopen("/run/job/trouble", "w");
@@ -49,6 +51,7 @@ static void trouble(const char *what)
 		die("trouble");
 	fprintf(file, "%s\n", what);
 	fclose(file);
+	report();
 	exit(3);
 }
 
@@ -371,6 +374,8 @@ int main(int argc, char **argv)
 		else if (new_code())
 			keep(&p, false);
 	}
+	if (!replay)
+		look_for_leaks();	/* at the end, if that is here */
 	while (!replay && access("/run/job/stop", F_OK)) {
 		make_up(&p);
 		carry_out(&p);
