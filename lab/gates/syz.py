@@ -101,8 +101,9 @@ def attempt(which: str, programs: Iterable[str], seconds: float = 0, seed: int =
              *["replay"] * (not seconds)]
     folder = BUILD / "guest" / name
     setup = ("cd /sys/kernel; [ ! -w rcu_expedited ] || echo 1 >rcu_expedited; cd debug; "
-             "for file in ignore-gfp-wait cache-filter; do echo N >failslab/$file; done; "
-             "echo 0 >failslab/verbose; ")
+             "echo N >failslab/ignore-gfp-wait; echo Y >failslab/cache-filter; "
+             "echo 0 >failslab/verbose; "  # not those that kmemleak makes for itself
+             "for cache in /sys/kernel/slab/kmalloc-*; do echo 1 >$cache/failslab; done; ")
     stop = threading.Timer(seconds, (folder / "stop").touch)
     if seconds:
         stop.start()

@@ -38,7 +38,7 @@
 #define QUEUES 8	/* that have children, of a device */
 #define ROOT QUEUES	/* as a number of a queue: the qdisc at the root */
 #define MINORS 8	/* classes of an htb: 1 to 8 */
-#define ALL 15		/* as an argument of "fail": each allocation in turn */
+#define ALL 15U		/* as an argument of "fail": each allocation in turn */
 
 enum kind { NONE, MQ, MQPRIO, CAKE_MQ, CAKE, TBF, HTB, PFIFO, BFIFO, FQ_CODEL, PRIO, NETEM,
 	    NOQUEUE };
@@ -66,6 +66,7 @@ static const enum verb verbs[] = { REPLACE, REPLACE, REPLACE, ADD, ADD, CHANGE, 
 
 bool several;
 char stuck[200];
+#define EACH ~0U
 static unsigned int failing;	/* see "fail" */
 static bool spoilt;		/* the namespace is not as it was at the beginning */
 static int rtnl = -1, packet = -1, nth = -1;
@@ -162,8 +163,8 @@ static int talk(void)
 /* Send what was put together; with allocations that fail, if the program says so */
 static int request(void)
 {
-	unsigned int from = failing == ALL ? 1 : failing, n;
-	unsigned int to = failing == ALL ? 60 : failing;
+	unsigned int from = failing == EACH ? 1 : failing, n;
+	unsigned int to = failing == EACH ? 60 : failing;
 	char text[16];
 	bool lost = false;
 	int err = 0, got;
@@ -176,7 +177,7 @@ static int request(void)
 		if (pwrite(nth, text, strlen(text), 0) < 0)
 			return talk();
 		err = talk();
-		lost |= err == -EIO;
+		lost |= err == -EIO || !err;
 		got = pread(nth, text, sizeof(text) - 1, 0);
 		if (pwrite(nth, "0", 1, 0) < 0 || got <= 0 || text[0] != '0')
 			break;
@@ -842,7 +843,7 @@ static int do_dump(const uint8_t *arg)
 /* nth allocation of the next request, ALL: one after the other */
 static int do_fail(const uint8_t *arg)
 {
-	failing = arg[0] == ALL ? ALL : arg[0] + 1;
+	failing = arg[0] == ALL ? EACH : arg[0] + 1;
 	return 0;
 }
 
