@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported trees openwrt arches litmus
+	module deb stock reported trees openwrt arches litmus syz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -84,6 +84,9 @@ changes: build ## options of cake and tbf at random under load: the rate is righ
 fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; TIME=s; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
 	@$(LAB) fuzz $(call options,SEED SEEDS TIME FAMILY THREADS SAN SRC INC) $(call flags,FAULTS)
 
+syz: tree ## rtnetlink and packets at random, by what code they reach, under KASAN and lockdep [MINUTES=10 SEED=1; ONLY=syz-smp; REPLAY=file; FAULTS=1: plants faults]
+	@$(LAB) syz $(call options,MINUTES SEED ONLY REPLAY) $(call flags,FAULTS)
+
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) setup iproute2
 	@$(LAB) mutants
@@ -141,7 +144,7 @@ litmus: tree ## the orderings that the code relies on, by the kernel's memory mo
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) syz --minutes 120)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)

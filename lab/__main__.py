@@ -28,6 +28,7 @@ VERBS = {  # verb: (module, what it does)
     "torture": ("gates.torture", "trees of qdiscs at random"),
     "changes": ("gates.changes", "options at random"),
     "fuzz": ("gates.fuzz", "rate group and rate tree in user space"),
+    "syz": ("gates.syz", "requests and packets at random, by what code they reach"),
     "mutants": ("gates.mutants", "what notices a broken rule"),
     "coverage": ("gates.coverage", "which lines run"),
     "ladder": ("gates.ladder", "each series with those before it"),

@@ -35,6 +35,7 @@ GATES = (  # (name, what runs)
     ("changes", ("changes",)),
     ("YNL", ("ynl",)),
     ("torture", ("torture", "--kernel", "um")),
+    ("syz", ("syz", "--only", "patched", "--replay")),
     ("OpenWrt", ("openwrt",)),
     ("litmus", ("litmus",)),
     ("architectures", ("arches",)),
@@ -51,7 +52,7 @@ GATES = (  # (name, what runs)
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}
 # Do not keep two CPUs busy; the longest come first
 BESIDE = {"tdc", "stock kernel", "compat", "torture", "changes", "tooling", "YNL", "KUnit",
-          "OpenWrt", "litmus", "architectures", "mutants", "patches"}
+          "OpenWrt", "litmus", "architectures", "mutants", "patches", "syz"}
 
 
 def where(name: str) -> list:
