@@ -136,15 +136,15 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
-arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390]
-	@$(LAB) arches --all $(call options,ARCH)
+arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390; BOOT=1: kernels with the KUnit suites instead]
+	@$(LAB) arches --all $(call options,ARCH) $(call flags,BOOT)
 
 litmus: tree ## the orderings that the code relies on, by the kernel's memory model; needs herd7 [HERD7=path]
 	@$(LAB) litmus
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) syz --minutes 120)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) arches --boot --all && $(LAB) syz --only syz --minutes 120)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)

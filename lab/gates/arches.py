@@ -7,7 +7,7 @@ time. Each scenario has to keep its rules. (They are others than in make fuzz: a
 take random numbers for two arguments in either order.) Big endian are mips and s390, of 32 bits
 are mips, arm and i386; the simulator of the rate group needs 64 bits.
 
---kernel builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
+--boot builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
 in QEMU: the KUnit suites of the series have to pass, and nothing that the series adds or changes
 may be warned of. That takes some minutes the first time.
 
@@ -109,7 +109,7 @@ def main(argv: Sequence[str]) -> None:
     parser = command_line("arches", __doc__)
     parser.add_argument("--arch", help=f"of {', '.join(ARCHES)}, with commas between them (all)")
     parser.add_argument("--all", action="store_true", help="install what is missing")
-    parser.add_argument("--kernel", action="store_true",
+    parser.add_argument("--boot", action="store_true",
                         help="kernels with the KUnit suites, instead of programs")
     args = parser.parse_args(argv)
     names = args.arch.split(",") if args.arch else list(ARCHES)
@@ -119,7 +119,7 @@ def main(argv: Sequence[str]) -> None:
     OUT.mkdir(exist_ok=True)
     for name in names:
         start = time.monotonic()
-        qemu = ARCHES[name].system if args.kernel else RUNNER
+        qemu = ARCHES[name].system if args.boot else RUNNER
         if args.all:
             ARCHES[name].install(qemu)
         if not ARCHES[name].complete(qemu):
@@ -128,7 +128,7 @@ def main(argv: Sequence[str]) -> None:
             skipped += 1
             continue
         try:
-            more, sentences = booted(name) if args.kernel else simulated(name)
+            more, sentences = booted(name) if args.boot else simulated(name)
         except Die as error:
             more, sentences = 0, [f"{name}: {error}"]
         passed += more
