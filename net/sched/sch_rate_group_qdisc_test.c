@@ -9,7 +9,7 @@
 #include <linux/string.h>
 #include <net/sch_rate_group_qdisc.h>
 
-#define RGQ_TABLES	(100 << 10)	/* bytes */
+#define RGQ_TABLES	(96 << 10)	/* bytes */
 
 struct rgq {
 	struct rate_group_block	block;

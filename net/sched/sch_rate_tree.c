@@ -584,7 +584,8 @@ static void rate_tree_collect(struct rate_tree_queue *q, u64 now)
 /* Does a queue not come for its slots? */
 static bool rate_tree_stopped(const struct rate_tree_queue *q, u64 now)
 {
-	u32 begun = smp_load_acquire(&q->slots_begun); /* what is before is read */
+	/* What is before is read */
+	u32 begun = smp_load_acquire(&q->slots_begun);
 	const struct rate_tree_slot *s = &q->slot[begun % RATE_TREE_SLOTS];
 	u32 slots = q->slots_granted - begun;
 
