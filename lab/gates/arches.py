@@ -15,7 +15,6 @@ An architecture whose compiler or QEMU is not here is skipped, and said; --all i
 missing. The last line is 'N passed, N failed'.
 """
 
-import os
 import re
 import sys
 import time
@@ -24,6 +23,7 @@ from collections.abc import Sequence
 from guest.boot import splats
 from tree.common import (
     BUILD,
+    JOBS,
     KERNEL,
     ROOT,
     Die,
@@ -82,7 +82,7 @@ def booted(arch: str) -> tuple[int, list[str]]:
         old.unlink(missing_ok=True)
     run([sys.executable, kunit.TOOL, "run", f"--arch={one.linux}", f"--build_dir={out}",
          f"--cross_compile={one.prefix}", f"--make_options=CC=ccache {one.prefix}gcc",
-         "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={os.cpu_count()}",
+         "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={JOBS}",
          *(f"--kconfig_add=CONFIG_{name}=y" for name in BESIDE), f"--timeout={BOOTED}",
          f"--json={result}"],
         job, f"{arch}: building and booting a kernel", 90, cwd=KERNEL.dir, ok=range(256),

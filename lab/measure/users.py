@@ -66,17 +66,14 @@ def lines(kind: str, option: str, verb: str, rate: str) -> list[str]:
     if kind == "cake_mq":
         return [f"qdisc {verb.replace('add', 'replace')} dev {DEV} root handle 1: cake_mq {words}"]
     made = []
-    for q in range(1, QUEUES + 1):
+    together = verb == "change" and option == "shared"  # by one request
+    for q in range(1, 2 if together else QUEUES + 1):
         at = f"dev {DEV} parent 1:{q:x} handle {q + 0x1000:x}:"
         if kind != "htb" or verb == "add":
             made.append(f"qdisc {verb} {at} {kind} {words} {option.format(q=q)}")
         if kind == "htb":
             made.append(f"class {verb} dev {DEV} parent {q + 0x1000:x}: classid "
                         f"{q + 0x1000:x}:1 htb rate {rate} quantum 1514")
-        elif verb == "change" and option == "shared":
-            break
-    if kind == "htb" and verb == "change" and option == "shared":
-        return made[:1]
     return made
 
 
