@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported trees openwrt arches litmus
+	module deb stock reported trees openwrt arches litmus syz
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -84,6 +84,9 @@ changes: build ## options of cake and tbf at random under load: the rate is righ
 fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
 	@$(LAB) fuzz $(call options,SEED SEEDS FAMILY THREADS SAN) $(call flags,FAULTS)
 
+syz: tree ## rtnetlink and packets at random, by what code they reach, under KASAN and lockdep [MINUTES=10 SEED=1; ONLY=syz-smp; REPLAY=file; FAULTS=1: plants faults]
+	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(call flags,FAULTS)
+
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) setup iproute2
 	@$(LAB) mutants
@@ -116,6 +119,9 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(call options,CASE JOBS)
 
+users: build ## memory and time of the kernel that a user takes by sharing, beside the unpatched kernel
+	@$(LAB) users $(call options,KERNELS)
+
 trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
 	@$(LAB) trees $(call flags,COMPARE)
 
@@ -131,15 +137,15 @@ stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1:
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
-arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390]
-	@$(LAB) arches --all $(call options,ARCH)
+arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390; BOOT=1: kernels with the KUnit suites instead]
+	@$(LAB) arches --all $(call options,ARCH) $(call flags,BOOT)
 
 litmus: tree ## the orderings that the code relies on, by the kernel's memory model; needs herd7 [HERD7=path]
 	@$(LAB) litmus
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) arches --boot --all && $(LAB) syz --only syz --minutes 120)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)

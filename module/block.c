@@ -41,7 +41,7 @@ static struct local_block *local_get(const struct Qdisc *parent)
 			goto found;
 
 	block = kvzalloc(ALIGN(struct_size(block, data, kind.shared_size),
-			       SMP_CACHE_BYTES), GFP_KERNEL);
+			       SMP_CACHE_BYTES), GFP_KERNEL_ACCOUNT);
 	if (!block)
 		return NULL;
 

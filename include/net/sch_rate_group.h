@@ -14,179 +14,185 @@
 #define RATE_GROUP_MIN_RATE	64U		/* bytes/s */
 #define RATE_GROUP_QUANTUM	12288U		/* or longest packet, bytes */
 #define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
-#define RATE_GROUP_HORIZON	(25 * NSEC_PER_MSEC) /* lateness made up for */
-#define RATE_GROUP_KEEP		NSEC_PER_MSEC	/* what is paid in advance */
+#define RATE_GROUP_MAX_LATE	(25 * NSEC_PER_MSEC) /* lateness made up for */
+#define RATE_GROUP_CREDIT_TIME	NSEC_PER_MSEC	/* what is paid in advance */
 #define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
 #define RATE_GROUP_MEMORY	1000U		/* facts are kept, in those */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
-#define RATE_GROUP_LAG		(50ULL * NSEC_PER_USEC) /* the same if late */
+#define RATE_GROUP_MAX_SLACK	(50ULL * NSEC_PER_USEC) /* the same if late */
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
-#define RATE_GROUP_OWED		8		/* the same, in quanta */
+#define RATE_GROUP_AHEAD_QUANTA	8		/* the same, in quanta */
 #define RATE_GROUP_SMALL	300U		/* a short packet, bytes */
 #define RATE_GROUP_WEIGHT	U16_MAX		/* of a member with one flow */
 #define RATE_GROUP_SUM_BITS	48		/* sum of weights */
 #define RATE_GROUP_RANKS	11		/* from 0, which goes first */
-#define RATE_GROUP_RANK		6		/* of whoever has no priority */
+#define RATE_GROUP_DEFAULT_RANK	6		/* of whoever has no priority */
 #define RATE_GROUP_HOLD		(50 * NSEC_PER_USEC) /* later ranks wait */
 
 /**
  * struct rate_group - what the shapers of one group share
- * @tail: when all that was granted will have been sent, ns
- * @ahead: until when the allowance for going ahead is used up, ns
+ * @tat: when all that was granted will have been sent, ns
+ * @ahead_until: until when the allowance for going ahead is used up, ns
  * @skipped: unused time that members passed over, in all, ns
- * @claimed: what of it was claimed, or came too late to be, ns
- * @weights: sum of the weights that members told, and how many have told one
- * @busy: until when members of a rank let later ranks wait, ns
+ * @claimed: what of that was claimed, or has expired, ns
+ * @weights: sum of the weights of members, and how many have one
+ * @hold: for each rank, until when it lets later ranks wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
- * @changed: when @rate was set, ns
+ * @changed_at: when @rate was set, ns
  * @longest: length of the longest packet of this period and the last, bytes
- * @longer: the same of this period, bytes
+ * @period_longest: the same of this period, bytes
  * @quantum: what a member gets in each round, if @longest is not more, bytes
- * @advance: what a member may pay for before it has it to send, bytes
+ * @prepay: what a member may pay for before it has it to send, bytes
  * @sharers: by how many the rate is divided for that
  * @members: how many take a quantum; 0: the group is not in use
  * @queues: how many of their queues are in use; 0: all. The owner may set it
  *	before rate_group_set_rate()
- * @period: when the period began, as a stamp: in units of RATE_GROUP_STAMP
- * @full: when a backlog was longer than a slot, stamp
- * @late: when such a backlog was late and needed all unused time, stamp
- * @ranked: when ranks made a difference, stamp
+ * @period_stamp: when the period began, as a stamp: in units of
+ *	RATE_GROUP_STAMP
+ * @full_stamp: when a backlog was longer than a slot, stamp
+ * @late_stamp: when such a backlog was late and needed all unused time, stamp
+ * @ranked_stamp: when ranks made a difference, stamp
  *
  * The first cache line is written by whoever reserves a slot, once, or up to
  * three times if unused time comes before the slot or is claimed, once more if
  * its weight has changed, and for a packet that goes ahead once or twice. If
- * there are ranks, @busy is written by those that keep others waiting. What
- * follows is written with RTNL held, but for @longest, @longer and the stamps:
- * senders write these twice a second, or when there is a longer packet. All of
- * it is read without a lock: a stale quantum or advance is one slot of the old
- * length, a stale stamp a fact that is noted a bit earlier or later, and
- * rate_group_reserve() notices a rate that has changed.
+ * there are ranks, @hold is written by those that keep others waiting. What
+ * follows is written with RTNL held, but for @longest, @period_longest and the
+ * stamps: senders write these twice a second, or when there is a longer packet.
+ * All of it is read without a lock: a stale quantum or prepay is one slot of
+ * the old length, a stale stamp a fact that is noted a bit earlier or later,
+ * and rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);
-	atomic64_t	tail;
-	atomic64_t	ahead;
+	atomic64_t	tat;
+	atomic64_t	ahead_until;
 	atomic64_t	skipped;
 	atomic64_t	claimed;
 	atomic64_t	weights;
 	__cacheline_group_end(slots);
 
-	atomic64_t	busy[RATE_GROUP_RANKS - 1] ____cacheline_aligned_in_smp;
+	atomic64_t	hold[RATE_GROUP_RANKS - 1] ____cacheline_aligned_in_smp;
 
 	u64		rate ____cacheline_aligned_in_smp;
-	u64		changed;
+	u64		changed_at;
 	u32		longest;
-	u32		longer;
+	u32		period_longest;
 	u32		quantum;
-	u32		advance;
+	u32		prepay;
 	u32		sharers;
 	u32		members;
 	u32		queues;
-	u32		period;
-	u32		full;
-	u32		late;
-	u32		ranked;
+	u32		period_stamp;
+	u32		full_stamp;
+	u32		late_stamp;
+	u32		ranked_stamp;
 };
 
 /**
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
- * @turns: it takes turns; false if it takes slots of its own length
+ * @takes_turns: it takes turns; false if it takes slots of its own length
  * @rank: it gets slots only if no member of a smaller rank wants any
  * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
  *	much as others have on average
- * @among: group that these others are in, which knows @weight from a member of
- *	its own; NULL: @group
- * @within: group in which the owner takes a second slot for each slot; NULL:
- *	none
- * @told: what the group knows of it
- * @late: what backlogs may make up for, bytes; 0: as usual
+ * @weight_group: the group of these others, which knows @weight from a member
+ *	of its own; NULL: @group
+ * @outer_group: group in which the owner takes a second slot for each slot;
+ *	NULL: none
+ * @known_weight: what of @weights of the group is this member's
+ * @late_bytes: what a backlog that is served late may make up for, bytes; 0:
+ *	what RATE_GROUP_MAX_LATE allows
  * @burst: unused time that a new backlog may have, bytes
  * @rate: copy of the group's, bytes/s
  * @mult: ns per byte, shifted left by @shift
  * @shift: see @mult
  * @slack: how early a packet may go, ns
- * @lag: how late the member was of late when it had asked to be called, ns
- * @asked: when it asked to be called, ns; 0: not
- * @backdate: the same as @burst, ns
- * @horizon: how much unused time a backlog may make up for, ns
- * @next: when the next byte may go, ns
- * @end: when the last slot ends, ns
- * @stood: how long the member has waited for its slots, ns
- * @seen: what @skipped of the group was at the last reservation, ns
+ * @lateness: how late the member is called on average, ns
+ * @call_at: when it asked to be called, ns; 0: not
+ * @burst_ns: @burst as time, ns
+ * @max_late: how far in the past a slot may start, ns
+ * @next_at: when the next byte may go, ns
+ * @slot_end: when the last slot ends, ns
+ * @waited: how long the member has waited for its slots, ns
+ * @skipped_seen: what @skipped of the group was at the last reservation, ns
  * @frac: what is left of a ns, in units of 2^-@shift ns
  * @left: what may still go in this slot, bytes
  * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
- * @early: what of @left was paid for in advance, bytes
+ * @prepaid: what of @left was paid for in advance, bytes
  * @credit: paid for in advance, for packets that need no slot, bytes
  * @credit_at: when it was paid for, ns
  * @credit_next: when the next byte of it may go, ns
- * @excess: what the member has had beyond its share, bytes
- * @passed: the quantum that it passed up in its last turn, bytes
- * @passing: it got no slot in its last turn, which ends at @next
- * @ahead: the next packet to be charged was paid for by rate_group_ahead()
+ * @surplus: what the member has had beyond its share, bytes; negative: what it
+ *	lacks
+ * @last_quantum: the quantum of its last turn, bytes
+ * @no_slot: it got no slot in its last turn, which ends at @next_at
+ * @went_ahead: the next packet to be charged was paid for by
+ *	rate_group_go_ahead()
  * @crowded: siblings had taken slots before its last one
  * @yield: it has to let them go first
- * @held: until when it lets later ranks wait, ns; 0: not
- * @held_rank: as what rank
- * @vain: since when it has waited for smaller ranks, ns; 0: not
- * @active: when the last packet went, ns
+ * @wanted: it has wanted more than @credit since it was idle
+ * @hold: until when it lets later ranks wait, ns; 0: not
+ * @hold_rank: as what rank
+ * @held_since: since when it has waited for smaller ranks, ns; 0: not
+ * @sent_at: when the last packet went, ns
  * @sent: what went in the current period, bytes: good for 1 Tbit/s
  * @share: what the member sent in the last period, bytes/s
  *
- * Protected by the lock of the shaper that it is part of; reports read @active
- * and @share without. The owner may set @late and @burst before
+ * Protected by the lock of the shaper that it is part of; reports read @sent_at
+ * and @share without. The owner may set @late_bytes and @burst before
  * rate_group_update(), the other ones from @rank on before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
-	bool			turns;
+	bool			takes_turns;
 	u8			rank;
 	u32			weight;
-	struct rate_group	*among;
-	struct rate_group	*within;
-	u32			told;
-	u32			late;
+	struct rate_group	*weight_group;
+	struct rate_group	*outer_group;
+	u32			known_weight;
+	u32			late_bytes;
 	u32			burst;
 
 	u64			rate;
 	u64			mult;
 	u32			shift;
 	u32			slack;
-	u32			lag;
-	u64			asked;
-	u64			backdate;
-	u64			horizon;
+	u32			lateness;
+	u64			call_at;
+	u64			burst_ns;
+	u64			max_late;
 
-	u64			next;
-	u64			end;
-	u64			stood;
-	u64			seen;
+	u64			next_at;
+	u64			slot_end;
+	u64			waited;
+	u64			skipped_seen;
 	u64			frac;
 	s64			left;
 	s64			unpaid;
-	u32			early;
+	u32			prepaid;
 	u32			credit;
 	u64			credit_at;
 	u64			credit_next;
-	s64			excess;
-	u32			passed;
-	bool			passing;
-	bool			ahead;
+	s64			surplus;
+	u32			last_quantum;
+	bool			no_slot;
+	bool			went_ahead;
 	bool			crowded;
 	bool			yield;
-	u64			held;
-	u8			held_rank;
-	u64			vain;
+	bool			wanted;
+	u64			hold;
+	u8			hold_rank;
+	u64			held_since;
 
-	u64			active;
+	u64			sent_at;
 	u64			sent;
 	u64			share;
 };
 
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     bool turns, u64 now);
+		     bool takes_turns, u64 now);
 void rate_group_leave(struct rate_group_member *m, u64 now);
 void rate_group_update(struct rate_group_member *m, u64 now);
 
@@ -194,10 +200,10 @@ void rate_group_pause(struct rate_group_member *m, u64 now);
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when);
 u64 rate_group_round(const struct rate_group_member *m, u32 weight);
-bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len);
+bool rate_group_go_ahead(struct rate_group_member *m, u64 now, u32 len);
 void rate_group_exempt(struct rate_group_member *m, u32 len);
 void rate_group_charge(struct rate_group_member *m, u64 now, u32 len);
-void rate_group_idle(struct rate_group_member *m, u64 now);
+void rate_group_give_back(struct rate_group_member *m, u64 now);
 
 /**
  * rate_group_arrive - a packet arrives at a member that had no backlog
@@ -211,20 +217,20 @@ void rate_group_idle(struct rate_group_member *m, u64 now);
  */
 static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
 {
-	u64 since = now - m->backdate;
+	u64 since = now - m->burst_ns;
 
 	/* What others have skipped until now is not this backlog's */
-	m->seen = S64_MAX;
-	if (m->excess > 0)
+	m->skipped_seen = S64_MAX;
+	if (m->surplus > 0)
 		rate_group_pause(m, now);
-	if ((s64)(since - m->next) > 0)
-		m->next = since;
-	if ((s64)(since - m->end) > 0) {
-		if (since - m->end > RATE_GROUP_KEEP)
+	if ((s64)(since - m->next_at) > 0)
+		m->next_at = since;
+	if ((s64)(since - m->slot_end) > 0) {
+		if (since - m->slot_end > RATE_GROUP_CREDIT_TIME)
 			m->unpaid = max(m->unpaid, 0);
-		m->end = since;
+		m->slot_end = since;
 	}
-	if ((s64)(now - m->credit_at) > (s64)RATE_GROUP_KEEP)
+	if ((s64)(now - m->credit_at) > (s64)RATE_GROUP_CREDIT_TIME)
 		m->credit = 0;
 }
 
@@ -236,16 +242,70 @@ static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
  *
  * Context: lock of the member held.
  * Return: true if it is the member's slot, or there is credit for @backlog. If
- * not, see if rate_group_ahead() or rate_group_wait() lets the packet go.
+ * not, see if rate_group_go_ahead() or rate_group_wait() lets the packet go.
  */
 static inline bool rate_group_may_send(const struct rate_group_member *m,
 				       u64 now, u32 backlog)
 {
 	if (m->left > 0)
-		return (s64)(m->next - now) <= m->slack;
+		return (s64)(m->next_at - now) <= m->slack;
 
 	return backlog <= m->credit &&
 	       (s64)(m->credit_next - now) <= m->slack;
+}
+
+/* Credit is for packets that come no faster than four times the member's part
+ * of the rate.
+ */
+static inline void rate_group_space(struct rate_group_member *m, u64 now,
+				    u32 len)
+{
+	u64 part = (u64)len * READ_ONCE(m->group->sharers) / 4;
+
+	if ((s64)(m->credit_next - now) < 0)
+		m->credit_next = now;
+	m->credit_next += (min_t(u64, part, BIT(28)) * m->mult) >> m->shift;
+}
+
+/**
+ * rate_group_credit_pays - charge a packet to what was paid in advance
+ * @m: the member
+ * @now: time, ns
+ * @len: what the packet takes of the rate, bytes
+ *
+ * Below the rate this is what most packets take.
+ *
+ * Context: lock of the member held.
+ * Return: false if credit does not pay, and rate_group_charge() has to do it.
+ */
+static inline bool rate_group_credit_pays(struct rate_group_member *m, u64 now,
+					  u32 len)
+{
+	if (m->wanted || len > m->credit ||
+	    len > READ_ONCE(m->group->period_longest))
+		return false;
+
+	m->credit -= len;
+	rate_group_space(m, now, len);
+	return true;
+}
+
+/**
+ * rate_group_idle - the backlog of a member is gone
+ * @m: the member
+ * @now: time, ns
+ *
+ * It was sent, dropped or reset. What is left of the slot goes back to the
+ * group if there still is time to use it. The member keeps what it has paid for
+ * in advance. The owner sets @m->weight to 0 before, or leaves it to
+ * count, sets it to 0 later, and calls this again.
+ *
+ * Context: lock of the member held.
+ */
+static inline void rate_group_idle(struct rate_group_member *m, u64 now)
+{
+	if (m->wanted)
+		rate_group_give_back(m, now);
 }
 
 /**
@@ -261,11 +321,11 @@ static inline bool rate_group_may_send(const struct rate_group_member *m,
  */
 static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 {
-	return ((s64)(m->next - now) > 0 ? m->next : now) - m->stood;
+	return ((s64)(m->next_at - now) > 0 ? m->next_at : now) - m->waited;
 }
 
 /* How much a member sends, is measured in periods of 2^27 ns, 134 ms */
-#define RATE_GROUP_PERIOD	27
+#define RATE_GROUP_PERIOD_SHIFT	27
 
 /**
  * rate_group_sent - note for reports that a member has sent a packet
@@ -278,15 +338,15 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 static inline void rate_group_sent(struct rate_group_member *m, u64 now,
 				   u32 len)
 {
-	u64 periods = (now >> RATE_GROUP_PERIOD) -
-		      (m->active >> RATE_GROUP_PERIOD);
+	u64 periods = (now >> RATE_GROUP_PERIOD_SHIFT) -
+		      (m->sent_at >> RATE_GROUP_PERIOD_SHIFT);
 
 	if (periods) {
 		WRITE_ONCE(m->share, periods > 1 ? 0 :
-			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD);
+			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD_SHIFT);
 		m->sent = 0;
 	}
-	WRITE_ONCE(m->active, now);
+	WRITE_ONCE(m->sent_at, now);
 	m->sent += len;
 }
 
@@ -294,7 +354,7 @@ static inline void rate_group_sent(struct rate_group_member *m, u64 now,
 static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
 {
 	/* Negative if it has sent since the caller looked at the clock */
-	return (s64)(now - READ_ONCE(m->active)) <= (s64)NSEC_PER_MSEC;
+	return (s64)(now - READ_ONCE(m->sent_at)) <= (s64)NSEC_PER_MSEC;
 }
 
 /**
@@ -309,8 +369,8 @@ static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
  */
 static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
 {
-	s64 periods = (now >> RATE_GROUP_PERIOD) -
-		      (READ_ONCE(m->active) >> RATE_GROUP_PERIOD);
+	s64 periods = (now >> RATE_GROUP_PERIOD_SHIFT) -
+		      (READ_ONCE(m->sent_at) >> RATE_GROUP_PERIOD_SHIFT);
 
 	return periods <= 1 ? READ_ONCE(m->share) : 0;
 }

@@ -7,73 +7,68 @@
 #include <net/sch_generic.h>
 #include <net/sch_rate_group.h>
 
-/* Thresholds of cake's tins, 8 in each of 5 modes */
-#define RATE_GROUP_LIMITS	40
-
-/* Hosts that are told apart, by each of two hashes */
-#define RATE_GROUP_LOAD_BITS	12
-#define RATE_GROUP_LOADS	BIT(RATE_GROUP_LOAD_BITS)
-
 /**
  * struct rate_group_block - the groups below one parent
- * @sets: by the node of &struct rate_group_set
+ * @pools: by the node of &struct rate_group_pool
  */
 struct rate_group_block {
-	struct hlist_head	sets;
+	struct hlist_head	pools;
 };
 
 /**
- * struct rate_group_set - what the qdiscs of one group below one parent share
+ * struct rate_group_pool - what the qdiscs of one group below one parent share
  * @node: in the parent's block
  * @members: qdiscs in it, by the node of &struct rate_group_qdisc
  * @number: that the user knows the group by
  * @users: how many qdiscs are in it
  * @active: how many of them were active when that was last counted
- * @counted: when that was, ns
+ * @counted_at: when that was, ns
+ * @tables: what members of one kind share in addition; NULL: none needs any
+ * @tables_users: how many need them
  * @rate: the group that enforces the rate
- * @limits: groups that enforce thresholds below it, for qdiscs that have such
- * @loads: bulk flows of all members, for qdiscs that are fair to hosts: twice
- *	by source (or flow, if that is a host) and twice by destination, each
- *	time in the place that another hash says
  */
-struct rate_group_set {
+struct rate_group_pool {
 	struct hlist_node	node;
 	struct hlist_head	members;
 	u32			number;
 	u32			users;
 	u32			active;
-	u64			counted;
+	u64			counted_at;
+	void			*tables;
+	u32			tables_users;
 	struct rate_group	rate;
-	struct rate_group	limits[RATE_GROUP_LIMITS];
-	atomic_t		loads[2][2][RATE_GROUP_LOADS];
 };
 
 /**
  * struct rate_group_qdisc - a qdisc that can be in a group
- * @node: on the list of @set
+ * @node: on the list of @pool
  * @sch: the qdisc
  * @block: of the parent, NULL if it shares nothing
- * @set: the group, NULL if none
+ * @pool: the group, NULL if none
  * @spare: becomes the group if the qdisc is its first member
+ * @spare_tables: become its tables if no other member needs any
  * @member: its part in the group that enforces the rate
  * @changed: userspace has to be told of a change
+ * @tables_size: what members of this kind share in addition, bytes; 0: nothing
  * @needs_rate: it cannot be unlimited
  * @follows: it becomes a member of the same group as a sibling that joins first
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
- * Read and changed with RTNL held, @set changed with the lock of the qdisc as
- * well. The owner sets @member and what is below @changed, and frees @spare
- * when it is destroyed.
+ * Read and changed with RTNL held, @pool changed with the lock of the qdisc as
+ * well. The owner sets @member and what is below @changed, @tables_size before
+ * anything else. Only one kind has such.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;
 	struct Qdisc		*sch;
 	struct rate_group_block *block;
-	struct rate_group_set	*set;
-	struct rate_group_set	*spare;
+	struct rate_group_pool	*pool;
+	struct rate_group_pool	*spare;
+	void			*spare_tables;
 
 	const struct rate_group_member *member;
 	bool			changed;
+	size_t			tables_size;
 	bool			needs_rate;
 	bool			follows;
 	void			(*set_rate)(struct Qdisc *sch, u64 rate);
@@ -85,6 +80,7 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 			   const struct rate_group_block *block,
 			   const struct Qdisc *old, u32 number, u64 rate,
 			   struct netlink_ext_ack *extack);
+void rate_group_qdisc_cancel(struct rate_group_qdisc *m);
 int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
 				struct netlink_ext_ack *extack);
 void rate_group_qdisc_assign(struct rate_group_qdisc *m, struct Qdisc *sch,
@@ -96,7 +92,7 @@ u32 rate_group_qdisc_active(const struct rate_group_qdisc *m, u64 now);
 
 static inline u32 rate_group_qdisc_number(const struct rate_group_qdisc *m)
 {
-	return m->set ? m->set->number : 0;
+	return m->pool ? m->pool->number : 0;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_QDISC_H */

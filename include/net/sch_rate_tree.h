@@ -15,14 +15,14 @@
 /* See DOC: rate tree */
 #define RATE_TREE_SLOT_MAX	12288U		/* or longest packet, bytes */
 #define RATE_TREE_ROUND		(200 * NSEC_PER_USEC) /* wanted for all slots */
-#define RATE_TREE_AHEAD		(32 * NSEC_PER_USEC) /* granted in advance */
-#define RATE_TREE_HORIZON	NSEC_PER_MSEC	/* unused rate made up for */
-#define RATE_TREE_LATENESS	(25 * NSEC_PER_MSEC) /* the same, slots */
+#define RATE_TREE_LOOKAHEAD	(32 * NSEC_PER_USEC) /* granted in advance */
+#define RATE_TREE_MIN_BURST	NSEC_PER_MSEC	/* unused rate made up for */
+#define RATE_TREE_MAX_LATE	(25 * NSEC_PER_MSEC) /* the same, slots */
 #define RATE_TREE_PATIENCE	(12 * NSEC_PER_MSEC) /* with a late queue */
-#define RATE_TREE_KEEP		(25 * NSEC_PER_MSEC) /* credit */
+#define RATE_TREE_CREDIT_TIME	(25 * NSEC_PER_MSEC) /* credit */
 #define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early at most */
-#define RATE_TREE_LAG		(50ULL * NSEC_PER_USEC) /* the same if late */
-#define RATE_TREE_LATE		(10 * NSEC_PER_USEC) /* without a kick */
+#define RATE_TREE_MAX_SLACK	(50ULL * NSEC_PER_USEC) /* the same if late */
+#define RATE_TREE_KICK_LATE	(10 * NSEC_PER_USEC) /* without a kick */
 #define RATE_TREE_PRIOS		8
 #define RATE_TREE_SLOTS		64		/* of a queue at a time */
 #define RATE_TREE_GRANTS	64		/* under one hold of the lock */
@@ -50,31 +50,32 @@ struct rate_tree_speed {
  * @cburst: of @ceil, the same, ns
  * @quantum: its weight when more than the rates is there, bytes
  * @prio: of a class without children: who is served first then, from 0
- * @rate_ns: @rate as time
- * @ceil_ns: @ceil as time
- * @most: longest slot, bytes
- * @sum: of the rates of its children that want slots, bytes/s; wraps around
- * @members: of it, and of those below it, that want slots
+ * @rate_speed: @rate as time
+ * @ceil_speed: @ceil as time
+ * @max_slot: longest slot, bytes
+ * @wanted_rate: sum of the rates of its children that want slots, bytes/s;
+ *	wraps around
+ * @nwaiting: of it, and of those below it, that want slots
  * @longest: packet of those that were granted slots of late, bytes
- * @round: slots of all @members, the most of late, bytes
+ * @round_bytes: slots of all @nwaiting, the most of late, bytes
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
- * @over: bytes beyond its rate divided by @quantum, for each priority, in units
- *	of 2^-32; wraps around
- * @behind: how far the rates of the children lag behind the clock, because they
- *	add up to more than there is, ns
- * @served: largest @over among the children served at a priority
+ * @vtime: its virtual time for each priority: bytes beyond its rate, divided by
+ *	@quantum, in units of 2^-32; wraps around
+ * @rate_lag: how far the children lag behind their rates, because these add up
+ *	to more than there is, ns
+ * @max_vtime: largest @vtime of the children served, for each priority
  * @by_rate: children that may have a slot, by @rate_until
- * @by_over: the same by @over, for each priority
+ * @by_vtime: the same by @vtime, for each priority
  * @prios: for which of these there are any
- * @waiting: members that want a slot, by what they were @served
- * @turn: what the one was served that had the last slot, bytes
+ * @waiting: members that want a slot, by @served
+ * @last_served: @served of the member that had the last slot, bytes
  * @state: whether it may have a slot, is above its ceil, or wants none
- * @own: the last slot went to one of @waiting, not to a child
- * @at_prio: the priority that it has now: of what waits below it, the first
+ * @own_last: the last slot went to one of @waiting, not to a child
+ * @cur_prio: the priority that it has now: of what waits below it, the first
  * @node: in @classes of the tree
  * @rate_node: in @by_rate of the parent, or in @blocked of the tree
- * @over_node: in @by_over of the parent
+ * @vtime_node: in @by_vtime of the parent
  *
  * Protected by the lock of the tree.
  */
@@ -87,63 +88,63 @@ struct rate_tree_class {
 	u64			cburst;
 	u32			quantum;
 	u8			prio;
-	struct rate_tree_speed	rate_ns;
-	struct rate_tree_speed	ceil_ns;
-	u32			most;
+	struct rate_tree_speed	rate_speed;
+	struct rate_tree_speed	ceil_speed;
+	u32			max_slot;
 
-	u64			sum;
-	u32			members;
+	u64			wanted_rate;
+	u32			nwaiting;
 	u32			longest;
-	u64			round;
+	u64			round_bytes;
 	u64			rate_until;
 	u64			ceil_until;
-	u64			over[RATE_TREE_PRIOS];
-	u64			behind;
-	u64			served[RATE_TREE_PRIOS];
+	u64			vtime[RATE_TREE_PRIOS];
+	u64			rate_lag;
+	u64			max_vtime[RATE_TREE_PRIOS];
 	struct rb_root_cached	by_rate;
-	struct rb_root_cached	by_over[RATE_TREE_PRIOS];
+	struct rb_root_cached	by_vtime[RATE_TREE_PRIOS];
 	unsigned long		prios;
 	struct rb_root_cached	waiting;
-	u64			turn;
+	u64			last_served;
 	enum {
 		RATE_TREE_IDLE,
 		RATE_TREE_READY,
 		RATE_TREE_BLOCKED,
 	}			state;
-	bool			own;
-	u8			at_prio;
+	bool			own_last;
+	u8			cur_prio;
 	struct list_head	node;
 	struct rb_node		rate_node;
-	struct rb_node		over_node;
+	struct rb_node		vtime_node;
 };
 
 /**
  * struct rate_tree - what the queues of a device share
  * @lock: taken to grant slots, within that of a queue
- * @due: when slots are to be granted again, ns
- * @next: the queue that sees to that; NULL if nobody waits
+ * @grant_at: when slots are to be granted again, ns
+ * @granter: the queue that sees to that; NULL if nobody waits
  * @idle: nobody may have a slot
- * @changes: of the rate of the root, counted; a queue that sees a new one
+ * @rate_changes: of the rate of the root, counted; a queue that sees a new one
  *	forgets what it expects
- * @tail: end of the last slot that was granted, ns
- * @spare: time that nobody has used of late, ns
+ * @tat: end of the last slot that was granted, ns
+ * @unused: time that nobody has used of late, ns
  * @blocked: classes above their ceil, by @ceil_until
  * @classes: all but the root; changes under RTNL
  * @queues: those that have members
  * @nqueues: how many these are
  * @root: its ceil is the rate of all
  *
- * Queues read what is before @tail without the lock. If that is old, a queue
+ * Queues read what is before @tat without the lock. If that is old, a queue
  * takes the lock in vain, or later than it could.
  */
 struct rate_tree {
 	spinlock_t		lock;	/* of classes, and of what is granted */
-	atomic64_t		due;
-	struct rate_tree_queue	*next;
+	atomic64_t		grant_at;
+	struct rate_tree_queue	*granter;
 	bool			idle;
-	u32			changes;
-	u64			tail;
-	u64			spare;
+	u32			rate_changes;
+	u64			tat;
+	u64			unused;
 	struct rb_root_cached	blocked;
 	struct list_head	classes;
 	struct list_head	queues;
@@ -155,54 +156,56 @@ struct rate_tree {
  * struct rate_tree_slot - bytes that a member may send
  * @m: the member, NULL if it wants them no more
  * @start: when the first may go, ns
- * @at: when it was granted, ns
+ * @granted_at: when it was granted, ns
  * @len: how many
  * @payer: see &struct rate_tree_member
- * @above: the same
+ * @above_ceil: the same
  */
 struct rate_tree_slot {
 	struct rate_tree_member	*m;
 	u64			start;
-	u64			at;
+	u64			granted_at;
 	u32			len;
 	u8			payer;
-	u8			above;
+	u8			above_ceil;
 };
 
 /**
  * struct rate_tree_queue - a queue that sends for classes of a tree
  * @tree: the tree
  * @kick: lets the queue ask soon; called under the tree's lock
- * @open: the member that is in its slot, or NULL
- * @next: when its next byte may go, ns
+ * @sender: the member whose slot it is, or NULL
+ * @next_at: when the next byte of @sender may go, ns
  * @left: of its slot, bytes
- * @lost: when that is lost, ns
+ * @lost_at: when that is lost, ns
+ * @fresh: members whose backlog the tree is to be told with the next time
  * @free: members that need no slot for what they have
  * @paused: members that cannot send
  * @owing: members that have sent without a slot since the queue had the lock
- * @backlogs: members that have something to send, and can
- * @members: all of them
+ * @nbacklogged: members that have something to send, and can
+ * @nmembers: all of them
  * @credit: bytes that may go without a slot
  * @credit_at: when it was given, ns
  * @since: when the last slot began, or the queue began to wait, ns
- * @turn: how long it waits for a slot, averaged, ns
- * @look: when it looks for a slot, ns
- * @asked: when it asked to be called, ns; 0: not
- * @lag: how late it was of late when it had asked, ns
+ * @slot_wait: how long it waits for a slot on average, ns
+ * @look_at: when it looks for a slot, ns
+ * @call_at: when it asked to be called, ns; 0: not
+ * @lateness: how late it is called on average, ns
  * @slack: how early a packet may go, ns
- * @ahead: that slots are granted in advance, ns
- * @changes: of the tree, as far as the queue has seen them
- * @ns: speed of the root
- * @quantum: the most of @credit, bytes
+ * @lookahead: how far ahead slots are granted, ns
+ * @rate_changes: of the tree, as far as the queue has seen them
+ * @speed: speed of the root
+ * @max_credit: the most that @credit may be, bytes
  * @posts: members that begin to want slots
- * @wake: when the queue is going to look, ns
- * @begun: how many of its slots are over, or have begun
+ * @wake_at: when the queue is going to look, ns
+ * @slots_begun: how many of its slots are over, or have begun
  * @beyond: sent beyond what slots and credit allow, bytes in all
- * @granted: how many slots the queue was granted in all
+ * @slots_granted: how many slots the queue was granted in all
  * @settled: of @beyond, what the root was charged
  * @node: in @queues of the tree
  * @stuck: members that may have no slot before the queue begins some
- * @slot: that were granted and have not begun, from @begun to @granted
+ * @slot: that were granted and have not begun, from @slots_begun to
+ *	@slots_granted
  *
  * The queue's lock protects what is before @posts. Up to @beyond, the queue
  * writes under its lock, and others read under that of the tree; the rest is
@@ -211,34 +214,35 @@ struct rate_tree_slot {
 struct rate_tree_queue {
 	struct rate_tree	*tree;
 	void			(*kick)(struct rate_tree_queue *q);
-	struct rate_tree_member	*open;
-	u64			next;
+	struct rate_tree_member	*sender;
+	u64			next_at;
 	s64			left;
-	u64			lost;
+	u64			lost_at;
+	struct list_head	fresh;
 	struct list_head	free;
 	struct list_head	paused;
 	struct list_head	owing;
-	u32			backlogs;
-	u32			members;
+	u32			nbacklogged;
+	u32			nmembers;
 	s32			credit;
 	u64			credit_at;
 	u64			since;
-	u32			turn;
-	u64			look;
-	u64			asked;
-	u32			lag;
+	u32			slot_wait;
+	u64			look_at;
+	u64			call_at;
+	u32			lateness;
 	u32			slack;
-	u64			ahead;
-	u32			changes;
-	struct rate_tree_speed	ns;
-	u32			quantum;
+	u64			lookahead;
+	u32			rate_changes;
+	struct rate_tree_speed	speed;
+	u32			max_credit;
 
 	struct llist_head	posts ____cacheline_aligned_in_smp;
-	atomic64_t		wake;
-	u32			begun;
+	atomic64_t		wake_at;
+	u32			slots_begun;
 	u32			beyond;
 
-	u32			granted ____cacheline_aligned_in_smp;
+	u32			slots_granted ____cacheline_aligned_in_smp;
 	u32			settled;
 	struct list_head	node;
 	struct list_head	stuck;
@@ -250,15 +254,16 @@ struct rate_tree_queue {
  * @class: the class
  * @queue: the queue
  * @backlog: what it has to send, bytes
- * @paused: it cannot send before @until
- * @until: see @paused, ns
+ * @paused: it cannot send before @paused_until
+ * @paused_until: see @paused, ns
  * @since: when its backlog began, ns
- * @list: in @free or @paused of its queue
+ * @list: in @fresh, @free or @paused of its queue
  * @owing: in that list of its queue
  * @payer: for the owner's statistics: whose rate pays for what it sends next,
  *	so many levels above its class
- * @above: the same: classes that its slots have brought above their ceil, a bit
- *	for each level, and the root if one had to wait; cleared by the owner
+ * @above_ceil: the same: classes that its slots have brought above their ceil,
+ *	a bit for each level, and the root if one had to wait; cleared by the
+ *	owner
  * @posted: it is in @posts of its queue: cleared under the tree's lock
  * @post: in @posts of its queue
  * @wanted: its backlog less what is left of its slot, bytes
@@ -283,12 +288,12 @@ struct rate_tree_member {
 	struct rate_tree_queue	*queue;
 	u32			backlog;
 	bool			paused;
-	u64			until;
+	u64			paused_until;
 	u64			since;
 	struct list_head	list;
 	struct list_head	owing;
 	u8			payer;
-	u8			above;
+	u8			above_ceil;
 	bool			posted;
 	struct llist_node	post;
 
@@ -322,6 +327,7 @@ void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
 		    struct rate_tree_class *c);
 void rate_tree_leave(struct rate_tree_member *m, u64 now);
 
+void rate_tree_arrive(struct rate_tree_member *m, u32 backlog);
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog);
 struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 					u64 *when);

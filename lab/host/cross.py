@@ -11,7 +11,8 @@ class Arch(NamedTuple):
 
     linux: what the kernel calls it (ARCH=). prefix: of the compiler's programs. compiler,
     libc: {Debian package: what shows that it is there}, as for setup.packages(). user: QEMU
-    that runs one program. words: of the compiler, for programs.
+    that runs one program. system: QEMU that is a machine, and what it boots with. words: of the
+    compiler, for programs.
     """
 
     linux: str
@@ -19,6 +20,7 @@ class Arch(NamedTuple):
     compiler: dict[str, str]
     libc: dict[str, str]
     user: str
+    system: dict[str, str]
     words: str = ""
 
     @property
@@ -40,19 +42,25 @@ class Arch(NamedTuple):
         packages(self.wanted(*more))
 
 
-def _arch(linux: str, triple: str, debian: str, binary: str) -> Arch:
+def _arch(linux: str, triple: str, debian: str, binary: str, system: dict[str, str]) -> Arch:
     return Arch(linux, f"{triple}-", {f"gcc-{triple}": f"{triple}-gcc"},
                 {f"libc6-dev-{debian}-cross": f"/usr/{triple}/include/stdio.h"},
-                f"qemu-{binary}-static")
+                f"qemu-{binary}-static", system)
 
 
 RUNNER = {"qemu-user-static": "qemu-mips-static"}  # has QEMU for all of them
 ARCHES = {
-    "mips": _arch("mips", "mips-linux-gnu", "mips", "mips"),
-    "arm": _arch("arm", "arm-linux-gnueabihf", "armhf", "arm"),
-    "arm64": _arch("arm64", "aarch64-linux-gnu", "arm64", "aarch64"),
-    "riscv": _arch("riscv", "riscv64-linux-gnu", "riscv64", "riscv64"),
+    "mips": _arch("mips", "mips-linux-gnu", "mips", "mips",
+                  {"qemu-system-mips": "qemu-system-mips"}),
+    "arm": _arch("arm", "arm-linux-gnueabihf", "armhf", "arm",
+                 {"qemu-system-arm": "qemu-system-arm"}),
+    "arm64": _arch("arm64", "aarch64-linux-gnu", "arm64", "aarch64",
+                   {"qemu-system-arm": "qemu-system-aarch64"}),
+    "riscv": _arch("riscv", "riscv64-linux-gnu", "riscv64", "riscv64",
+                   {"qemu-system-misc": "qemu-system-riscv64",
+                    "opensbi": "/usr/share/qemu/opensbi-riscv64-generic-fw_dynamic.bin"}),
     "i386": Arch("i386", "", {"gcc": "gcc"}, {"libc6-dev-i386": "/usr/lib32/libc.a"},
-                 "qemu-i386-static", "-m32"),
-    "s390": _arch("s390", "s390x-linux-gnu", "s390x", "s390x"),
+                 "qemu-i386-static", {"qemu-system-x86": "qemu-system-i386"}, "-m32"),
+    "s390": _arch("s390", "s390x-linux-gnu", "s390x", "s390x",
+                  {"qemu-system-misc": "qemu-system-s390x"}),
 }

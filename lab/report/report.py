@@ -16,14 +16,14 @@ from host.results import RESULTS
 from loads import table
 from tests import check, coverage, gauntlet, tdc
 
-from report import bench, cost, evaluation, reported, smp, trees
+from report import bench, cost, evaluation, reported, smp, trees, users
 from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
-# On the front page: the case of smp.json whose first contender is beside the second, two CPUs
-SMP_FRONT = {"shared `htb` beside root `htb`, two CPUs, slow timers, 2 Gbit/s: sent, %":
-             ("1514 bytes, at 2 Gbit", "root htb", "shared htb")}
+# On the front page: the case of smp.json whose first contender is beside the second, one CPU
+SMP_FRONT = {"packets of 64 bytes below the rate, one CPU, 1,000 a second":
+             ("64 bytes, below the rate", "stock cake_mq", "series")}
 
 
 def pages() -> list[Path]:
@@ -91,7 +91,7 @@ def front() -> list[str]:
             for row in table.ROWS for cell in row.cells if cell.front]
     for text, (case, *labels) in SMP_FRONT.items():
         speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
-        rows.append((text, "smp", [smp.of_rate(speeds[label], 2) for label in labels]))
+        rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
     return markdown(("load", "without", "patched", "version"), (
         (text, *(f"{value:.{int(min(values) < 10)}f}" for value in values),
          str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
@@ -108,6 +108,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
     "bench": lambda: fenced([*bench.HEAD, *(bench.told(row["case"], row)
                                             for row in read("bench")["rows"])]),
+    "users": lambda: fenced([*users.HEAD, *map(users.told, read("users")["rows"])]),
     "trees": lambda: fenced(trees.table(read("trees")["simulated"])),
     "trees kernel": lambda: fenced(trees.kernel_table(read("trees")["kernel"])),
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front,

@@ -35,7 +35,7 @@ EVEN = 1  # %, that members of a class may differ
 def build() -> None:
     """Compile the simulator with the scheduler."""
     sources = [ROOT / "net/sched/sch_rate_tree.c", ROOT / "include/net/sch_rate_tree.h",
-               HERE / "sim.c"]
+               HERE / "sim.c", ROOT / "net/sched/sch_rate.h"]
     for source in sources:
         for header in re.findall(r"#include <(linux/[^>]+|net/net_debug.h)>",
                                  source.read_text()):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Compiled in front of sch_rate_group.c, by lab/tree/kernel.py: counts what is
+ * Compiled in front of sch_rate_group.c, by lab/series/kernel.py: counts what is
  * written to the cache line that all members share, for
  * /sys/module/sch_rate_group/parameters/shared_writes.
  */

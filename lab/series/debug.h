@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Included by lab/tree/kernel.py ahead of two files of the debug kernel. */
+/* Included by lab/series/kernel.py ahead of two files of the debug kernel. */
 #include <linux/kernel.h>
 #include <linux/string.h>
 

@@ -7,7 +7,9 @@ finds mistakes at a price, and has modules; faults is that with faults in it, mu
 patched with every rule that can be broken. bench-* are without debugging, for figures and
 for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
 constant that can be set. kasan finds wrong accesses and kcsan data races, on several CPUs;
-kasan-um is kasan on one. All are User-Mode Linux but these two, which are for QEMU.
+kasan-um is kasan on one. syz is debug without modules, and says which code runs;
+syz-smp has several CPUs and real time; both have a twin with faults in it. kasan and kcsan are
+for QEMU, all others are User-Mode Linux.
 """
 
 import collections
@@ -33,7 +35,9 @@ BENCH = (*CONFIG, LAB / "bench.config")
 DEBUG = (*CONFIG, LAB / "debug.config")
 SMP = (*BENCH, LAB / "smp.config")
 X86 = (COMMON, LAB / "x86.config")
-BROKEN = {"faults": LAB / "faults.txt", "mutants": LAB / "mutants.txt"}  # kernel: its faults
+SYZ_FAULTS = ROOT / "lab/tests/syz/faults.txt"
+BROKEN = {"faults": LAB / "faults.txt", "mutants": LAB / "mutants.txt",  # kernel: its faults
+          "syz-faults": SYZ_FAULTS, "syz-smp-faults": SYZ_FAULTS}
 
 
 class Kernel(NamedTuple):
@@ -56,6 +60,9 @@ OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_htb", "
         "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
 GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
+# Objects that say which of their blocks run.
+KCOV = [f"KCOV_INSTRUMENT_{name}.o=y" for name in OURS] + [
+    f"CFLAGS_kcov.o=-include {LAB}/kcov.h"]
 # Debugging of memory on UML; see lab/series/debug.h.
 MEMORY = [f"CFLAGS_{file}.o=-include {LAB}/debug.h" for file in ("slub", "stacktrace")]
 # What 7.3.4 itself reports when cake_mq first looks at its siblings, for runs of
@@ -105,6 +112,8 @@ def flags(which: str, source: Path) -> list[str]:
     args = [f"CFLAGS_{name}.o={words}" for name, words in of.items()]
     if set(DEBUG) <= set(KERNELS[which].fragments):
         args += MEMORY
+    if which.startswith("syz"):
+        args += KCOV
     return args + (GCOV if which == "coverage" else [])
 
 

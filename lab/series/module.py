@@ -19,8 +19,9 @@ from host.setup import packages
 HERE = ROOT / "module"
 FILES = (  # of the patched kernel
     "net/sched/sch_cake.c", "net/sched/sch_mq.c", "net/sched/sch_rate_group.c",
-    "net/sched/sch_rate_group_qdisc.c", "include/net/sch_priv.h", "include/net/sch_rate_group.h",
-    "include/net/sch_rate_group_qdisc.h", "include/uapi/linux/pkt_sched.h",
+    "net/sched/sch_rate_group_qdisc.c", "net/sched/sch_rate.h", "include/net/sch_priv.h",
+    "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h",
+    "include/uapi/linux/pkt_sched.h",
 )
 OPENWRT = ROOT / "openwrt"
 FEED = BUILD / "openwrt"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Compiled in front of sch_rate_group.c, by lab/tree/kernel.py, for kernels that look for
+ * Compiled in front of sch_rate_group.c, by lab/series/kernel.py, for kernels that look for
  * data races. With sch_rate_group.race=1 there is one, between members that send:
  * what does not find it finds nothing.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Compiled in front of a source, by lab/tree/kernel.py, for kernels whose constant can
+ * Compiled in front of a source, by lab/series/kernel.py, for kernels whose constant can
  * be set: /sys/module/<source>/parameters/lab_knob. For figures that vary it only.
  */
 #include <linux/moduleparam.h>

@@ -3,7 +3,7 @@
 
 lab/sim/fuzz holds the simulator: members that send as cake and tbf do, in virtual time. It
 checks the bounds that the comment in the C file states, over all windows, shares, waits,
-and what the tail is moved by. A scenario that fails is made as small as it gets and
+and what the TAT is moved by. A scenario that fails is made as small as it gets and
 printed; its number repeats it. The last line counts scenarios. V=1 in the environment
 shows how near each kind of scenario comes to its bounds; with --seeds 1, what happens in
 that one, made small if it fails.
@@ -40,7 +40,8 @@ CHUNK = 500  # scenarios of a process
 TEST = ROOT / "net/sched/sch_rate_group_test.c"  # cases of KUnit
 FAULTS = HERE / "faults.txt"
 FAULTY = {"group": 6000, "tree": 1000}  # scenarios that have to find a fault
-FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h")
+COMMON = "net/sched/sch_rate.h"  # of both
+FILES = {name: (f"net/sched/sch_rate_{name}.c", f"include/net/sch_rate_{name}.h", COMMON)
          for name in SEEDS}  # as in faults.txt
 SHOWN = 3  # findings of a family and a check that are printed
 # The end of a list, seen as an entry, need not be aligned as one
@@ -78,7 +79,7 @@ class Part:
 
     @property
     def files(self) -> dict[str, Path]:
-        """What can have faults, by its name in faults.txt: the source and the header."""
+        """What can have faults, by its name in faults.txt: the source and its headers."""
         return {name: ROOT / name for name in FILES[self.name]}
 
     @property
@@ -113,7 +114,7 @@ class Part:
         """The command that compiles with the header below a folder; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
         return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
-                "-I", include, *more]
+                "-I", include, "-I", (ROOT / COMMON).parent, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
         """(source, where its header is) of copies whose products are checked, a fault in one."""
@@ -275,7 +276,7 @@ def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, sa
     seed: the first scenario, made from its number. seeds: how many (20000, and 2000 of the rate
     tree). family: only this kind of scenario; tree, those of the rate tree; rows, two tables,
     what lateness costs and what is written below the rate; the names of others are in
-    lab/sim/fuzz/families.c. threads: runs in which threads move the tail. san: 1, with the
+    lab/sim/fuzz/families.c. threads: runs in which threads move the TAT. san: 1, with the
     address and undefined behaviour sanitizers, products that do not fit are found, and the KUnit
     cases of the rate group run as well; thread, threads only, with the thread sanitizer. faults:
     plant those of lab/sim/fuzz/faults.txt, one at a time, each of which must make a scenario

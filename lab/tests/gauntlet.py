@@ -73,7 +73,7 @@ PATIENT = ("rcutree.kthread_prio=1", "rcupdate.rcu_cpu_stall_timeout=180")
 NO_PKTGEN = "initcall_blacklist=pg_init"
 HEADERS = (  # of the series, beside added()
     "include/net/sch_rate_group.h", "include/net/sch_rate_group_qdisc.h",
-    "include/net/sch_rate_tree.h")
+    "include/net/sch_rate_tree.h", "net/sched/sch_rate.h")
 
 
 # ------------------------------------------------------------------ guest side

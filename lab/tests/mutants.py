@@ -29,8 +29,11 @@ from tests.changes import Plan, wrong
 NAME = "mutants"
 TREE = BUILD / KERNELS[NAME].tree
 SUITES = {  # by the start of the file's name: (filter, source)
-    "net/sched/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
-    "include/net/sch_rate_group": ("rate_group*", "net/sched/sch_rate_group_test.c"),
+    "net/sched/sch_rate_group_qdisc": ("rate_group_qdisc",
+                                       "net/sched/sch_rate_group_qdisc_test.c"),
+    "net/sched/sch_rate_group": ("rate_group", "net/sched/sch_rate_group_test.c"),
+    "include/net/sch_rate_group": ("rate_group", "net/sched/sch_rate_group_test.c"),
+    "net/sched/sch_rate.h": ("rate_group*", "net/sched/sch_rate_group_test.c"),
     "net/sched/sch_rate_tree": ("rate_tree*", "net/sched/sch_rate_tree_test.c"),
     "": ("qdisc_shared*", "net/sched/sch_generic-shared_test.c"),
 }

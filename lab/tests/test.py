@@ -36,6 +36,7 @@ GATES = {  # name: what Python runs: a verb and its options, if it is not a file
     "changes": ("changes",),
     "YNL": ("ynl",),
     "torture": ("torture", "--kernel", "um"),
+    "syz": ("syz", "--only", "patched", "--replay"),
     "OpenWrt": ("openwrt",),
     "litmus": ("litmus",),
     "architectures": ("arches",),
@@ -52,7 +53,7 @@ GATES = {  # name: what Python runs: a verb and its options, if it is not a file
 NEEDED = {"set-up", "series applies", "tc builds", "kernel builds"}  # all else stands on them
 # Do not keep two CPUs busy; the longest come first
 BESIDE = {"tdc", "stock kernel", "compat", "torture", "changes", "tooling", "YNL", "KUnit",
-          "OpenWrt", "litmus", "architectures", "mutants", "patches"}
+          "OpenWrt", "litmus", "architectures", "mutants", "patches", "syz"}
 # What a gate says at its end, or pytest does
 TOLD = re.compile(r"(?:(\d+) failed, )?(\d+) passed(?:, (\d+) failed)?(?:, (\d+) skipped)?(?: |$)")
 OUTCOMES = {}  # {gate: Outcome}

@@ -5,7 +5,7 @@
  * egress in front of mq + fq: each packet is told when it may leave, fq obeys. What
  * would have to wait longer than the horizon is dropped.
  *
- * Compiled by lab/load/traffic.py with RATE in bit/s and HORIZON in ns. The clock is
+ * Compiled by lab/traffic/traffic.py with RATE in bit/s and HORIZON in ns. The clock is
  * read and written without a lock: right on one CPU, which is what the lab uses it
  * on.
  */

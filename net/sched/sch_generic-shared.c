@@ -5,6 +5,8 @@
 #include <linux/cache.h>
 #include <linux/export.h>
 #include <linux/list.h>
+#include <linux/net.h>
+#include <linux/netdevice.h>
 #include <linux/overflow.h>
 #include <linux/rtnetlink.h>
 #include <linux/slab.h>
@@ -53,10 +55,10 @@
  *	The block itself may be freed at once. @sch may be attached and
  *	assigned again.
  *
- * shared_used(sch, shared, txq)
- *	Optional. The TX queue @txq, which was not in use, will be, as after
- *	ethtool -L. Its qdisc may be of any kind, and need not have joined.
- *	One or more of the children that share the block are told.
+ * shared_limits(sch)
+ *	Optional. Is @sch, which has joined, limited together with siblings? If
+ *	so, and another TX queue comes into use that is not, as after
+ *	ethtool -L, a warning is logged: once, until another child joins.
  *
  * All of them are called in process context under RTNL, never under a qdisc
  * lock. They must not rely on the netdev instance lock: a filter request that
@@ -72,6 +74,7 @@ struct qdisc_shared_block {
 	struct hlist_node	node;	/* on the parent's list */
 	const void		*key;	/* of the children */
 	unsigned int		users;	/* prepared or joined */
+	bool			warned;	/* since the last one joined */
 	u8			data[] ____cacheline_aligned;
 };
 
@@ -95,9 +98,12 @@ qdisc_shared_get(struct hlist_head *blocks,
 		if (block->key == key)
 			goto found;
 
-	/* kmalloc() aligns to the largest power of two that divides the size */
+	/* kmalloc() aligns to the largest power of two that divides the size.
+	 * The memory cgroup of the user who asked for it pays, as for a filter.
+	 */
 	block = kvzalloc(ALIGN(struct_size(block, data, ops->shared_size),
-			       SMP_CACHE_BYTES), GFP_KERNEL | __GFP_NOWARN);
+			       SMP_CACHE_BYTES),
+			 GFP_KERNEL_ACCOUNT | __GFP_NOWARN);
 	if (!block) {
 		NL_SET_ERR_MSG(extack,
 			       "No memory for state shared with sibling qdiscs; free some and retry");
@@ -175,6 +181,7 @@ void qdisc_shared_graft(struct Qdisc *new, struct Qdisc *old)
 	if (new->shared && !new->shared_joined) {
 		ASSERT_RTNL();
 		new->shared_joined = true;
+		new->shared->warned = false;
 		new->ops->shared_assign(new, new->shared->data);
 	}
 	qdisc_shared_leave(old);
@@ -210,32 +217,49 @@ void qdisc_shared_leave(struct Qdisc *child)
 	}
 }
 
-static struct Qdisc *qdisc_shared_child(struct net_device *dev, unsigned int i)
+/* Is it limited together with siblings? */
+static bool qdisc_shared_limits(const struct Qdisc *child)
 {
-	return rtnl_dereference(netdev_get_tx_queue(dev, i)->qdisc_sleeping);
+	return child->shared_joined && child->ops->shared_limits &&
+	       child->ops->shared_limits(child);
 }
 
 /**
- * qdisc_shared_used - tell siblings that one more TX queue will be used
- * @txq: the queue
+ * qdisc_shared_used - more TX queues of a device will be used
+ * @parent: the root of the device
+ * @from: the first of them
+ * @to: the one after the last
+ *
+ * Such a queue has the default qdisc unless somebody has put another one there.
+ * Warns if that leaves it without a limit where others have one together.
  *
  * Context: process context, RTNL held.
  */
-void qdisc_shared_used(struct netdev_queue *txq)
+void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 {
-	struct qdisc_shared_block *last = NULL;
-	struct net_device *dev = txq->dev;
-	struct Qdisc *child;
-	unsigned int i;
+	struct hlist_head *blocks = qdisc_shared_blocks(parent);
+	struct net_device *dev = qdisc_dev(parent);
+	const struct Qdisc *child, *limited = NULL;
+	unsigned int i, open = to;
 
-	for (i = 0; i < dev->num_tx_queues; i++) {
-		child = qdisc_shared_child(dev, i);
-		if (!child->shared_joined || child->shared == last)
-			continue;
-		last = child->shared;
-		if (child->ops->shared_used)
-			child->ops->shared_used(child, last->data, txq);
+	if (from >= to || !blocks || hlist_empty(blocks))
+		return;
+
+	for (i = dev->num_tx_queues; i--;) {
+		child = rtnl_dereference(dev->_tx[i].qdisc_sleeping);
+		if (qdisc_shared_limits(child))
+			limited = child;
+		else if (i >= from && i < to)
+			open = i;
 	}
+	if (!limited || open == to || limited->shared->warned ||
+	    !net_ratelimit())
+		return;
+
+	netdev_warn(dev,
+		    "TX queue %u is not limited, as it has no shared %s: add one below class :%x\n",
+		    open, limited->ops->id, open + 1);
+	limited->shared->warned = true;
 }
 
 /**

@@ -9,10 +9,12 @@
  *	A1 in		->shared_assign() of a qdisc of kind A for TX queue 1
  *	A1 out		->shared_detach()
  *	A1 reset	->reset(), which also is part of its end
+ *	2 is open	the warning that TX queue 2 is not limited
  */
 
 #include <kunit/test.h>
 #include <linux/etherdevice.h>
+#include <linux/kmsg_dump.h>
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
 #include <net/netlink.h>
@@ -49,6 +51,8 @@ static struct sqt {
 	u32			root;		/* its handle */
 	u32			handle;		/* the last that was given */
 	int			kinds;		/* registered */
+	unsigned long		limited;	/* bit mask of queues */
+	struct kmsg_dump_iter	kmsg;		/* the log so far */
 	size_t			len;
 	char			trace[256];
 } sqt;
@@ -100,10 +104,34 @@ static void sqt_detach(struct Qdisc *sch, void *shared)
 	priv->block = NULL;
 }
 
-static void sqt_used(struct Qdisc *sch, void *shared,
-		     struct netdev_queue *txq)
+static bool sqt_limits(const struct Qdisc *sch)
 {
-	sqt_log(rtnl_dereference(txq->qdisc_sleeping), "used");
+	KUNIT_EXPECT_TRUE(sqt.test, rtnl_is_locked());
+	KUNIT_EXPECT_TRUE(sqt.test, sch->shared_joined);
+	return test_bit(sch->dev_queue - sqt.dev->_tx + 1, &sqt.limited);
+}
+
+/* Put the warnings since the last time into the trace, or forget them */
+static void sqt_read_log(bool keep)
+{
+	char line[256], *at;
+	unsigned int queue;
+	size_t len;
+
+	while (kmsg_dump_get_line(&sqt.kmsg, false, line, sizeof(line) - 1,
+				  &len)) {
+		line[len] = '\0';
+		at = strstr(line, "TX queue ");
+		if (!keep || !at ||
+		    sscanf(at, "TX queue %u is not limited,", &queue) != 1)
+			continue;
+		KUNIT_EXPECT_NOT_NULL(sqt.test,
+				      strstr(line, "no shared " SQT_A ":"));
+		sqt.len += scnprintf(sqt.trace + sqt.len,
+				     sizeof(sqt.trace) - sqt.len,
+				     "%s%u is open", sqt.len ? ", " : "",
+				     queue + 1);
+	}
 }
 
 static void sqt_reset(struct Qdisc *sch)
@@ -272,6 +300,7 @@ static void sqt_bring_back(int want, const char *trace)
 /* 0: down */
 static void sqt_set_queues(unsigned int n, const char *trace)
 {
+	sqt_read_log(false);
 	rtnl_lock();
 	if (n) {
 		netif_set_real_num_tx_queues(sqt.dev, n);
@@ -280,6 +309,7 @@ static void sqt_set_queues(unsigned int n, const char *trace)
 		dev_close(sqt.dev);
 	}
 	rtnl_unlock();
+	sqt_read_log(true);
 	sqt_expect("queues", trace);
 }
 
@@ -322,6 +352,7 @@ static int sqt_init(struct kunit *test)
 		ops->reset = sqt_reset;
 		ops->shared_assign = sqt_assign;
 		ops->shared_detach = sqt_detach;
+		ops->shared_limits = NULL;
 		ops->owner = THIS_MODULE;
 		KUNIT_ASSERT_EQ(test, register_qdisc(ops), 0);
 		sqt.kinds++;
@@ -517,23 +548,42 @@ static void sqt_test_device(struct kunit *test)
 	sqt_remove("A1 out, A1 reset, A2 out, A2 reset");
 }
 
-/* Members are told of a queue that comes into use, whatever is on it */
+/* A queue comes into use, and is not limited as others are */
 static void sqt_test_used(struct kunit *test)
 {
-	sqt_ops[0].shared_used = sqt_used;
+	sqt_ops[0].shared_limits = sqt_limits;
+	sqt.limited = BIT(1);
+	sqt_set_queues(1, "");
+	sqt_set_queues(2, "");
 	sqt_add(1, SQT_A, "A1 in");
 	sqt_add(2, SQT_P, "");
 	sqt_set_queues(1, "P2 reset");
-	sqt_set_queues(2, "P2 used");
+	sqt_set_queues(2, "2 is open");
+	/* Once, until another one joins */
+	sqt_set_queues(1, "P2 reset");
+	sqt_set_queues(2, "");
+	sqt_set_queues(2, "");
 	sqt_add(2, SQT_A, "A2 in, P2 reset");
 	sqt_set_queues(1, "A2 reset");
-	sqt_set_queues(2, "A2 used");
+	sqt_set_queues(2, "2 is open");
+
+	/* Both are, or none, or only the new one */
+	sqt_add(2, SQT_A, "A2 in, A2 out, A2 reset");
+	sqt.limited = BIT(1) | BIT(2);
+	sqt_set_queues(1, "A2 reset");
 	sqt_set_queues(2, "");
-	sqt_add(1, NULL, "A1 out, A1 reset");
-	sqt_add(2, SQT_B, "B2 in, A2 out, A2 reset");
-	sqt_set_queues(1, "B2 reset");
+	sqt.limited = 0;
+	sqt_set_queues(1, "A2 reset");
 	sqt_set_queues(2, "");
-	sqt_ops[0].shared_used = NULL;
+	sqt.limited = BIT(2);
+	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "");
+
+	/* A kind that does not say */
+	sqt.limited = BIT(1);
+	sqt_add(1, SQT_B, "B1 in, A1 out, A1 reset");
+	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "");
 }
 
 /* If somebody holds a child, it leaves with the device, and ends later. */

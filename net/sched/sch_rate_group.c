@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* One rate shared by many shapers, each under a lock of its own */
 
+#include <linux/build_bug.h>
 #include <linux/if_ether.h>
-#include <linux/jiffies.h>
+#include <linux/log2.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -10,6 +11,7 @@
 #include <linux/string.h>
 #include <net/net_debug.h>
 #include <net/sch_rate_group.h>
+#include "sch_rate.h"
 
 /**
  * DOC: rate group
@@ -19,15 +21,15 @@
  * a backlog, no less. They run under locks of their own, on CPUs of their own,
  * and never read each other's data.
  *
- * They share one number, the *tail*: the time at which everything that was
- * granted will have been sent at R. (In the generic cell rate algorithm it is
- * called the theoretical arrival time.) A member that has a backlog and nothing
- * granted takes a *slot* by moving the tail: the slot starts where the tail
- * was, and is as long as its bytes take at R. So slots never overlap, follow
- * each other without a gap as long as anyone has a backlog, and come in the
- * order in which they were asked for: members take turns. A *round* is one slot
- * for each member that has a backlog. In its slot a member paces its packets at
- * R; after the last one it asks for the next slot.
+ * They share one number, the *theoretical arrival time* (TAT) of the generic
+ * cell rate algorithm (GCRA, ITU-T I.371): the time at which everything that
+ * was granted will have been sent at R. A member that has a backlog and nothing
+ * granted takes a *slot* by moving the TAT: the slot starts where the TAT was,
+ * and is as long as its bytes take at R. So slots never overlap, follow each
+ * other without a gap as long as anyone has a backlog, and come in the order in
+ * which they were asked for: members take turns. A *round* is one slot for each
+ * member that has a backlog. In its slot a member paces its packets at R; after
+ * the last one it asks for the next slot.
  *
  * A slot costs one atomic operation on a shared cache line, and a few more in
  * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND divided
@@ -37,36 +39,36 @@
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum,
- *	and what a member sends outside of its slots, is its *excess*, which
- *	is taken off its next slots, as in deficit round robin. With an excess
- *	of a quantum, a member passes its turn: it gets no slot. While it has
- *	nothing to send, its excess shrinks by a quantum per round. If the tail
- *	lies in the past, nobody waits, and the excess is forgotten. Where each
- *	slot needs a second one in another group, its tail counts as well.
+ *	and what a member sends outside of its slots, is its *surplus*, which is
+ *	taken off its next slots. It is the deficit of deficit round robin
+ *	(Shreedhar and Varghese, 1995) with the sign turned. With a surplus of a
+ *	quantum, a member passes its turn: it gets no slot. While it has nothing
+ *	to send, its surplus shrinks by a quantum per round. If the TAT lies in
+ *	the past, nobody waits, and the surplus is forgotten. Where each slot
+ *	needs a second one in another group, its TAT counts as well.
  *
  * Lateness
  *	A slot may start in the past: since the member was due, at most since
- *	RATE_GROUP_HORIZON ago, or longer if two frames take longer at R. So
+ *	RATE_GROUP_MAX_LATE ago, or longer if two frames take longer at R. So
  *	neither a late timer costs rate, nor a queue that was stopped. It is
  *	made up for at once, as by one shaper for all. Many members may be
  *	called late at the same time, by a slow tick or on a busy CPU. So a
- *	member that asks for a slot late lets the others go first. If
- *	the owner sets ``late``, that much is made up for instead, and in one
- *	slot.
+ *	member that asks for a slot late lets the others go first. If the owner
+ *	sets ``late_bytes``, that much is made up for instead, and in one slot.
  *
  * Skipped time
- *	If the tail lies in the past when a backlog begins, the slot starts now
+ *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
  *	late in that time may claim what was skipped since its last slot. All
- *	members together may claim no more than the horizon. Skipped time is
+ *	members together may claim no more than max_late. Skipped time is
  *	counted only if some backlog in the last second was longer than a slot.
  *
  * Slack
  *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
  *	that is less, goes at once. This halves the number of timers. If calls
  *	come later than that, as where a timer takes long, slack is as long as
- *	they were late on average, at most RATE_GROUP_LAG: less would only set
- *	more timers.
+ *	they were late on average, at most RATE_GROUP_MAX_SLACK: less would only
+ *	set more timers.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
@@ -74,24 +76,24 @@
  *
  * Paying in advance
  *	Below the rate, a reservation for every packet would be a waste. If the
- *	tail lies in the past, a slot for all of the backlog also pays for
+ *	TAT lies in the past, a slot for all of the backlog also pays for
  *	packets that are still to come: half of R x RATE_GROUP_ROUND divided by
  *	the number of members, at most RATE_GROUP_QUANTUM, and out of unused
- *	time as far as there is any. This *credit* is kept for RATE_GROUP_KEEP.
- *	It is for packets that come one by one, no faster than four times the
- *	member's part of R, and it ends when the backlog exceeds a slot. There
- *	is none if, in the last second, a backlog was served late and needed
- *	all of the unused time.
+ *	time as far as there is any. This *credit* is kept for
+ *	RATE_GROUP_CREDIT_TIME. It is for packets that come one by one, no
+ *	faster than four times the member's part of R, and it ends when the
+ *	backlog exceeds a slot. There is none if, in the last second, a backlog
+ *	was served late and needed all of the unused time.
  *
  * Going ahead
- *	The packet of a sparse flow need not wait for the turn of its member.
- *	It goes at once. Its bytes come out of the slot that the member waits
- *	for; if it has none, their time is added to the tail. All packets that
- *	go ahead together may take RATE_GROUP_AHEAD bytes in the time from now
- *	to the tail, and no more than a quarter of R. Packets longer than
- *	RATE_GROUP_SMALL may take half of these bytes. A member with an excess
- *	of RATE_GROUP_OWED quanta of a member of average weight may not go
- *	ahead.
+ *	The packet of a sparse flow need not wait for the turn of its member. It
+ *	goes at once. Its bytes come out of the slot that the member waits for;
+ *	if it has none, their time is added to the TAT. All packets that go
+ *	ahead together may take RATE_GROUP_AHEAD bytes in the time from now to
+ *	the TAT, and no more than a quarter of R. Packets longer than
+ *	RATE_GROUP_SMALL may take half of these bytes. A member with a surplus
+ *	of RATE_GROUP_AHEAD_QUANTA quanta of a member of average weight may not
+ *	go ahead.
  *
  * Ranks
  *	A member whose packets should come before or after those of others sets
@@ -103,25 +105,26 @@
  *
  * Weights
  *	A member that has to be fair to many flows sets its weight. The quanta
- *	of all such members are added up and divided by weight, so a round
- *	lasts no longer than with equal weights. Who gets less than a frame per
- *	round gets a frame every few rounds; who would get less than a byte,
- *	gets a byte. The weight of a member whose backlog is gone counts until
- *	its owner sets it to 0.
+ *	of all such members are added up and divided by weight, so a round lasts
+ *	no longer than with equal weights. Who gets less than a frame per round
+ *	gets a frame every few rounds; who would get less than a byte, gets a
+ *	byte. The weight of a member whose backlog is gone counts until its
+ *	owner sets it to 0.
  *
  * In any window of length t, the group sends no more than::
  *
- *	R x (t + horizon) + 2 x RATE_GROUP_AHEAD + RATE_GROUP_QUANTUM
+ *	R x (t + max_late) + 2 x RATE_GROUP_AHEAD + RATE_GROUP_QUANTUM
  *	+ a full-size frame
  *	+ for each member: the longest slot + two packets
  *
- * where the horizon is no shorter than a burst or ``late``, and the longest
+ * where max_late is no shorter than a burst or ``late_bytes``, and the longest
  * slot is a quantum and half a frame unless the owner decides on it, no less
- * than ``late``, and a quantum more for a member that was exempted. With
+ * than ``late_bytes``, and a quantum more for a member that was exempted. With
  * weights, all slots of a round together are as long as without; while weights
  * change, up to twice as long. With ranks, R x RATE_GROUP_HOLD has to be added.
- * The horizon only counts as far as members were late, were allowed a burst, or
- * gave back a slot. If they were late, R x RATE_GROUP_LAG has to be added.
+ * max_late only counts as far as members were late, were allowed a burst, or
+ * gave back a slot. If they were late, R x RATE_GROUP_MAX_SLACK has to be
+ * added.
  *
  * As long as some member has a backlog, and is called at the times that it
  * asked for, the group sends no less than::
@@ -131,39 +134,24 @@
  *	- a slot for each backlog that is dropped
  *
  * with the same longest slot, and the same more with weights and ranks. If it
- * is called late, but by less than the horizon, this holds for the window up to
+ * is called late, but by less than max_late, this holds for the window up to
  * then, but for what others paid for in advance before that was noted.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
  */
 
-static bool after(u64 a, u64 b)
-{
-	return time_after64(a, b);
-}
-
-static u64 later(u64 a, u64 b)
-{
-	return after(a, b) ? a : b;
-}
-
-/* Good for 2^29 bytes */
 static u64 to_ns(const struct rate_group_member *m, u64 bytes)
 {
-	return (bytes * m->mult) >> m->shift;
+	return rate_to_ns(m->mult, m->shift, bytes);
 }
 
-/* The same, without losing what is less than a ns */
 static u64 to_ns_exact(struct rate_group_member *m, u64 bytes)
 {
-	u64 fxp = bytes * m->mult + m->frac;
-
-	m->frac = fxp & (BIT_ULL(m->shift) - 1);
-	return fxp >> m->shift;
+	return rate_to_ns_exact(m->mult, m->shift, &m->frac, bytes);
 }
 
-/* Note a fact that the group remembers for a second, see @late, @ranked */
+/* Note a fact that the group remembers for a second, see struct rate_group */
 static void remember(u32 *stamp, u64 now)
 {
 	u32 at = now >> RATE_GROUP_STAMP;
@@ -207,17 +195,17 @@ static void rate_group_set_quantum(struct rate_group *g)
 	each = div_u64(each, max(members, 1U));
 	WRITE_ONCE(g->quantum, min(each, RATE_GROUP_QUANTUM));
 	WRITE_ONCE(g->sharers, max(members, 1U));
-	WRITE_ONCE(g->advance, min(each / 2, RATE_GROUP_QUANTUM));
+	WRITE_ONCE(g->prepay, min(each / 2, RATE_GROUP_QUANTUM));
 }
 
 /* The longest packet of this period and the last one. If two members do this at
  * once, a period may be short.
  */
-static void rate_group_forget(const struct rate_group_member *m, u64 now)
+static void rate_group_next_period(const struct rate_group_member *m, u64 now)
 {
 	struct rate_group *g = m->group;
 	u64 longest = READ_ONCE(g->longest);
-	u32 age = (now >> RATE_GROUP_STAMP) - READ_ONCE(g->period);
+	u32 age = (now >> RATE_GROUP_STAMP) - READ_ONCE(g->period_stamp);
 	u64 rounds;
 
 	/* Another CPU may be ahead by a unit */
@@ -229,9 +217,9 @@ static void rate_group_forget(const struct rate_group_member *m, u64 now)
 	if (age <= RATE_GROUP_MEMORY + (to_ns(m, rounds) >> RATE_GROUP_STAMP))
 		return;
 
-	WRITE_ONCE(g->period, now >> RATE_GROUP_STAMP);
-	WRITE_ONCE(g->longest, READ_ONCE(g->longer));
-	WRITE_ONCE(g->longer, ETH_FRAME_LEN);
+	WRITE_ONCE(g->period_stamp, now >> RATE_GROUP_STAMP);
+	WRITE_ONCE(g->longest, READ_ONCE(g->period_longest));
+	WRITE_ONCE(g->period_longest, ETH_FRAME_LEN);
 }
 
 static u32 rate_group_base(const struct rate_group *g)
@@ -245,7 +233,7 @@ static u32 rate_group_base(const struct rate_group *g)
  */
 static u32 rate_group_quantum(const struct rate_group_member *m, u64 due)
 {
-	u64 weights = atomic64_read(&(m->among ?: m->group)->weights);
+	u64 weights = atomic64_read(&(m->weight_group ?: m->group)->weights);
 	u64 members = max(weights >> RATE_GROUP_SUM_BITS, 1U);
 	u64 sum = weights & GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
 	u64 each = rate_group_base(m->group);
@@ -260,16 +248,16 @@ static u32 rate_group_quantum(const struct rate_group_member *m, u64 due)
 /* Let the group know the weight of a member */
 static void rate_group_weigh(struct rate_group_member *m, u32 weight)
 {
-	s64 by = (s64)weight - m->told;
+	s64 by = (s64)weight - m->known_weight;
 
 	if (!by)
 		return;
 
-	if (!weight || !m->told)
+	if (!weight || !m->known_weight)
 		by += weight ? BIT_ULL(RATE_GROUP_SUM_BITS) :
 			       -BIT_ULL(RATE_GROUP_SUM_BITS);
 	atomic64_add(by, &m->group->weights);
-	m->told = weight;
+	m->known_weight = weight;
 }
 
 /**
@@ -294,8 +282,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_round, "NET_SCHED_INTERNAL");
 
 static void rate_group_struct_check(void)
 {
-	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, tail);
-	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, ahead);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, tat);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, ahead_until);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, skipped);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, claimed);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, weights);
@@ -319,7 +307,7 @@ static void rate_group_struct_check(void)
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 {
 	u64 old = g->rate;
-	s64 tail;
+	s64 tat;
 	u64 new;
 	int i;
 
@@ -330,47 +318,49 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 		rate = max_t(u64, rate, RATE_GROUP_MIN_RATE);
 	/* From now on, packets may be shorter, as GSO packets are split */
 	WRITE_ONCE(g->longest, ETH_FRAME_LEN);
-	WRITE_ONCE(g->longer, ETH_FRAME_LEN);
+	WRITE_ONCE(g->period_longest, ETH_FRAME_LEN);
 	if (rate == old) {
 		rate_group_set_quantum(g);
 		return;
 	}
 
-	/* Before the tail is moved: rate_group_reserve() either sees the new
-	 * rate, or its cmpxchg fails, as the tail is not what it was.
+	/* Before the TAT is moved: rate_group_reserve() either sees the new
+	 * rate, or its cmpxchg fails, as the TAT is not what it was.
 	 */
 	WRITE_ONCE(g->rate, rate);
-	g->changed = now;
-	WRITE_ONCE(g->full, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
-	WRITE_ONCE(g->late, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
-	WRITE_ONCE(g->ranked, (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
-	WRITE_ONCE(g->period, now >> RATE_GROUP_STAMP);
+	g->changed_at = now;
+	WRITE_ONCE(g->full_stamp,
+		   (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->late_stamp,
+		   (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->ranked_stamp,
+		   (now >> RATE_GROUP_STAMP) - RATE_GROUP_MEMORY);
+	WRITE_ONCE(g->period_stamp, now >> RATE_GROUP_STAMP);
 	rate_group_set_quantum(g);
-	tail = atomic64_read(&g->tail);
+	tat = atomic64_read(&g->tat);
 	do {
-		new = old && rate ? rescale(tail, now, old, rate) : now;
-		new += new == tail;
-	} while (!atomic64_try_cmpxchg(&g->tail, &tail, new));
-	atomic64_set(&g->ahead, now);
+		new = old && rate ? rescale(tat, now, old, rate) : now;
+		new += new == tat;
+	} while (!atomic64_try_cmpxchg(&g->tat, &tat, new));
+	atomic64_set(&g->ahead_until, now);
 	for (i = 0; i < RATE_GROUP_RANKS - 1; i++)
-		atomic64_set(&g->busy[i], now);
+		atomic64_set(&g->hold[i], now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
 
 static void rate_group_set_slack(struct rate_group_member *m)
 {
-	m->slack = max(min(to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK), m->lag);
+	m->slack = rate_slack(to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK,
+			      m->lateness);
 }
 
-/* The member was told to ask again at @m->asked: keep the mean of how late it
- * is of late
+/* The member wanted a call at @m->call_at: keep the mean of how late calls are
  */
-static void rate_group_late(struct rate_group_member *m, u64 now)
+static void rate_group_note_lateness(struct rate_group_member *m, u64 now)
 {
-	u64 late = min(now - m->asked, RATE_GROUP_LAG);
-
-	m->asked = 0;
-	m->lag += late / 8 - m->lag / 8;
+	m->lateness = rate_lateness(m->lateness, now - m->call_at,
+				    RATE_GROUP_MAX_SLACK);
+	m->call_at = 0;
 	rate_group_set_slack(m);
 }
 
@@ -389,7 +379,7 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	struct rate_group *g = m->group;
 	u64 clock = rate_group_clock(m, now);
 	u64 old = m->rate;
-	u64 tail;
+	u64 tat;
 	u32 most;
 
 	m->rate = g->rate;
@@ -398,41 +388,36 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		return;
 	}
 
-	m->shift = 34;
-	m->mult = div64_u64((u64)NSEC_PER_SEC << 34, m->rate);
-	while (m->mult >> 34) {
-		m->mult >>= 1;
-		m->shift--;
-	}
-	m->lag = 0;
-	m->asked = 0;
+	rate_precompute(m->rate, &m->mult, &m->shift);
+	m->lateness = 0;
+	m->call_at = 0;
 	rate_group_set_slack(m);
-	m->backdate = to_ns(m, min(m->burst, BIT(28)));
-	most = max3(m->late, m->burst, 2 * ETH_FRAME_LEN);
-	m->horizon = max(to_ns(m, min(most, BIT(28))),
-			 m->late ? NSEC_PER_MSEC : RATE_GROUP_HORIZON);
-	tail = later(atomic64_read(&g->tail), now);
+	m->burst_ns = to_ns(m, min(m->burst, BIT(28)));
+	most = max3(m->late_bytes, m->burst, 2 * ETH_FRAME_LEN);
+	m->max_late = max(to_ns(m, min(most, BIT(28))),
+			  m->late_bytes ? NSEC_PER_MSEC : RATE_GROUP_MAX_LATE);
+	tat = later(atomic64_read(&g->tat), now);
 	if (old) {
-		m->next = rescale(m->next, g->changed, old, m->rate);
-		m->end = rescale(m->end, g->changed, old, m->rate);
+		m->next_at = rescale(m->next_at, g->changed_at, old, m->rate);
+		m->slot_end = rescale(m->slot_end, g->changed_at, old, m->rate);
 		/* A backlog may have begun since the change */
-		if (after(m->next, tail))
-			m->next = tail;
-		if (after(m->end, tail))
-			m->end = tail;
+		if (after(m->next_at, tat))
+			m->next_at = tat;
+		if (after(m->slot_end, tat))
+			m->slot_end = tat;
 	} else {
-		m->next = now;
-		m->end = now;
+		m->next_at = now;
+		m->slot_end = now;
 		m->left = 0;
 		m->unpaid = 0;
 		m->credit = 0;
-		m->excess = 0;
-		m->passing = false;
+		m->surplus = 0;
+		m->no_slot = false;
 	}
 	m->credit_at = now;
 	m->credit_next = now;
-	m->stood = later(m->next, now) - clock;
-	m->seen = atomic64_read(&g->skipped);
+	m->waited = later(m->next_at, now) - clock;
+	m->skipped_seen = atomic64_read(&g->skipped);
 	m->frac = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
@@ -441,27 +426,27 @@ EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
  * rate_group_join - become a member of a group
  * @g: the group
  * @m: the member
- * @turns: it takes turns; false if the member always takes slots of its own
- *	length: it has to leave before the last of the others
+ * @takes_turns: it takes turns; false if the member always takes slots of its
+ *	own length: it has to leave before the last of the others
  * @now: time, ns
  *
  * Context: RTNL and the lock of the member held, or nobody sending yet.
  */
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
-		     bool turns, u64 now)
+		     bool takes_turns, u64 now)
 {
 	memset(m, 0, sizeof(*m));
 	m->group = g;
-	m->turns = turns;
-	m->rank = RATE_GROUP_RANK;
-	g->members += turns;
+	m->takes_turns = takes_turns;
+	m->rank = RATE_GROUP_DEFAULT_RANK;
+	g->members += takes_turns;
 	rate_group_set_quantum(g);
 	rate_group_update(m, now);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_join, "NET_SCHED_INTERNAL");
 
-/* Is the rate being changed, and the tail at the new one? To be called after
- * the tail is read.
+/* Is the rate being changed, and the TAT at the new one? To be called after the
+ * TAT is read.
  */
 static bool rate_group_changing(const struct rate_group_member *m)
 {
@@ -475,15 +460,15 @@ static bool rate_group_changing(const struct rate_group_member *m)
 static bool rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 {
 	struct rate_group *g = m->group;
-	s64 tail = atomic64_read(&g->tail);
+	s64 tat = atomic64_read(&g->tat);
 	u64 ns = to_ns(m, bytes);
 
 	do {
-		if (!after(tail, now))
+		if (!after(tat, now))
 			return true;
 		if (rate_group_changing(m))
 			return false;
-	} while (!atomic64_try_cmpxchg(&g->tail, &tail, later(tail - ns, now)));
+	} while (!atomic64_try_cmpxchg(&g->tat, &tat, later(tat - ns, now)));
 
 	return true;
 }
@@ -492,13 +477,13 @@ static bool rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 static bool rate_group_pay(struct rate_group_member *m, u64 bytes)
 {
 	struct rate_group *g = m->group;
-	s64 tail = atomic64_read(&g->tail);
+	s64 tat = atomic64_read(&g->tat);
 	u64 ns = to_ns_exact(m, bytes);
 
 	do {
 		if (rate_group_changing(m))
 			return false;
-	} while (!atomic64_try_cmpxchg(&g->tail, &tail, tail + ns));
+	} while (!atomic64_try_cmpxchg(&g->tat, &tat, tat + ns));
 
 	return true;
 }
@@ -507,7 +492,7 @@ static bool rate_group_pay(struct rate_group_member *m, u64 bytes)
 static void rate_group_end_slot(struct rate_group_member *m)
 {
 	m->unpaid -= m->left;
-	m->excess -= m->left;
+	m->surplus -= m->left;
 	m->left = 0;
 }
 
@@ -516,62 +501,61 @@ static void rate_group_end_slot(struct rate_group_member *m)
  */
 static void rate_group_release(struct rate_group_member *m, u64 now)
 {
-	s64 held = m->held;
+	s64 hold = m->hold;
 
-	if (!held)
+	if (!hold)
 		return;
 
-	atomic64_try_cmpxchg(&m->group->busy[m->held_rank], &held, now);
-	m->held = 0;
+	atomic64_try_cmpxchg(&m->group->hold[m->hold_rank], &hold, now);
+	m->hold = 0;
 }
 
 /**
- * rate_group_idle - the backlog of a member is gone
+ * rate_group_give_back - give back what a member will not use
  * @m: the member
  * @now: time, ns
  *
- * It was sent, dropped or reset. What is left of the slot goes back to the
- * group if there still is time to use it. The member keeps what it has paid for
- * in advance. The owner sets @m->weight to 0 before, or leaves it to
- * count, sets it to 0 later, and calls this again.
+ * The part of rate_group_idle() for a member that has wanted slots.
  *
  * Context: lock of the member held.
  */
-void rate_group_idle(struct rate_group_member *m, u64 now)
+void rate_group_give_back(struct rate_group_member *m, u64 now)
 {
 	s64 early;
 	u64 wait;
 
-	m->excess = max(m->excess, 0);
-	m->asked = 0;
-	m->vain = 0;
+	m->surplus = max(m->surplus, 0);
+	m->call_at = 0;
+	m->held_since = 0;
 	if (!m->weight)
 		rate_group_weigh(m, 0);
 	rate_group_release(m, now);
-	if (!m->left && !m->passing)
+	m->wanted = m->known_weight;
+	if (!m->left && !m->no_slot)
 		return;
 
-	if (after(m->next, now)) {
+	if (after(m->next_at, now)) {
 		/* rate_group_clock() must not go back */
-		wait = min(m->next - now, m->stood);
-		m->stood -= wait;
-		m->next -= wait;
-		/* It has not passed this turn, so that does not count */
-		if (m->passing)
-			m->excess += m->passed;
+		wait = min(m->next_at - now, m->waited);
+		m->waited -= wait;
+		m->next_at -= wait;
+		/* The turn without a slot is not over: it does not count */
+		if (m->no_slot)
+			m->surplus += m->last_quantum;
 	}
-	early = clamp_t(s64, m->left, 0, m->early);
+	early = clamp_t(s64, m->left, 0, m->prepaid);
 	m->credit += early;
 	m->unpaid -= m->left - early;
 	m->left = 0;
-	m->passing = false;
+	m->no_slot = false;
 	if (-m->unpaid > ETH_FRAME_LEN &&
-	    (!after(m->end, now) || rate_group_refund(m, now, -m->unpaid))) {
+	    (!after(m->slot_end, now) ||
+	     rate_group_refund(m, now, -m->unpaid))) {
 		m->unpaid = 0;
-		m->end = m->next;
+		m->slot_end = m->next_at;
 	}
 }
-EXPORT_SYMBOL_NS_GPL(rate_group_idle, "NET_SCHED_INTERNAL");
+EXPORT_SYMBOL_NS_GPL(rate_group_give_back, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_leave - leave the group
@@ -592,12 +576,12 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 	if (m->rate) {
 		rate_group_idle(m, now);
 		if (m->unpaid > 0)
-			atomic64_add(to_ns(m, m->unpaid), &g->tail);
+			atomic64_add(to_ns(m, m->unpaid), &g->tat);
 		else
 			rate_group_refund(m, now, m->credit - m->unpaid);
 	}
 	rate_group_weigh(m, 0);
-	g->members -= m->turns;
+	g->members -= m->takes_turns;
 	DEBUG_NET_WARN_ON_ONCE(!g->members && atomic64_read(&g->weights));
 	rate_group_set_quantum(g);
 	memset(m, 0, sizeof(*m));
@@ -605,19 +589,20 @@ void rate_group_leave(struct rate_group_member *m, u64 now)
 EXPORT_SYMBOL_NS_GPL(rate_group_leave, "NET_SCHED_INTERNAL");
 
 /* When all that is granted to others will have been sent */
-static u64 rate_group_turns(const struct rate_group_member *m, u64 tail,
-			    u64 now)
+static u64 rate_group_turns_end(const struct rate_group_member *m, u64 tat,
+				u64 now)
 {
-	u64 turns = later(tail, now);
+	u64 turns_end = later(tat, now);
 
-	if (m->within)
-		turns += later(atomic64_read(&m->within->tail), now) - now;
+	if (m->outer_group)
+		turns_end += later(atomic64_read(&m->outer_group->tat), now) -
+			     now;
 
-	return turns;
+	return turns_end;
 }
 
 /**
- * rate_group_pause - let the excess of a member shrink by its pause
+ * rate_group_pause - let the surplus of a member shrink by its pause
  * @m: the member
  * @now: time, ns
  *
@@ -626,21 +611,27 @@ static u64 rate_group_turns(const struct rate_group_member *m, u64 tail,
  */
 void rate_group_pause(struct rate_group_member *m, u64 now)
 {
-	u64 pause = after(now, m->next) ? min(now - m->next, NSEC_PER_SEC) : 0;
-	u64 tail = atomic64_read(&m->group->tail);
+	u64 pause = after(now, m->next_at) ?
+		    min(now - m->next_at, NSEC_PER_SEC) : 0;
+	u64 tat = atomic64_read(&m->group->tat);
 	u32 quantum = rate_group_quantum(m, 0);
-	u64 wait = rate_group_turns(m, tail, now) - now;
+	u64 wait = rate_group_turns_end(m, tat, now) - now;
 	u64 round = wait + to_ns(m, quantum);
 
-	m->excess -= min_t(u64, m->excess, div64_u64(pause * quantum,
-						     max(round, 1U)));
+	/* Mostly all of it, which takes no division to see */
+	if (max_t(u64, m->surplus, round) <= U32_MAX &&
+	    pause * quantum >= m->surplus * round)
+		m->surplus = 0;
+	else
+		m->surplus -= min_t(u64, m->surplus,
+				    div64_u64(pause * quantum, max(round, 1U)));
 	if (!wait)
-		m->excess = 0;
+		m->surplus = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 
-/* How much to ask for: the quantum less the excess, in frames. While nothing is
- * @granted to others, passing turns would be no use to them.
+/* How much to ask for: the quantum less the surplus, in frames. While nothing
+ * is @granted to others, passing turns would be no use to them.
  */
 static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 			   bool granted)
@@ -650,17 +641,17 @@ static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 	s64 want;
 
 	if (!granted)
-		m->excess = min(m->excess, 0);
-	want = quantum - m->excess;
+		m->surplus = min(m->surplus, 0);
+	want = quantum - m->surplus;
 	if (want > 0) {
 		slot = rounddown((u32)want + ETH_FRAME_LEN / 2, ETH_FRAME_LEN);
 		slot = min(max(slot, ETH_FRAME_LEN), backlog);
 	}
-	m->excess += slot - quantum;
-	m->passed = quantum;
+	m->surplus += slot - quantum;
+	m->last_quantum = quantum;
 	/* No credit without a backlog */
 	if (slot == backlog)
-		m->excess = max(m->excess, 0);
+		m->surplus = max(m->surplus, 0);
 
 	return slot;
 }
@@ -674,7 +665,7 @@ static u64 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
 
 /* Claim time that was skipped since the last slot of this member, at most
  * @most. What all members claim, together with the time that is still @unused,
- * is at most the horizon.
+ * is at most max_late.
  */
 static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 {
@@ -683,11 +674,11 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 	s64 claimed = atomic64_read(&g->claimed);
 	s64 claim, from;
 
-	most = min_t(s64, most, skipped - m->seen);
-	m->seen = skipped;
-	unused = clamp_t(s64, unused, 0, m->horizon);
+	most = min_t(s64, most, skipped - m->skipped_seen);
+	m->skipped_seen = skipped;
+	unused = clamp_t(s64, unused, 0, m->max_late);
 	do {
-		from = max_t(s64, claimed, skipped - m->horizon + unused);
+		from = max_t(s64, claimed, skipped - m->max_late + unused);
 		claim = clamp(most, 0, max(skipped - from, 0));
 		if (!claim && !unused)
 			return 0;
@@ -704,117 +695,118 @@ static void rate_group_hold(struct rate_group_member *m, u64 now, u64 until)
 	struct rate_group *g = m->group;
 	atomic64_t *busy;
 
-	if (m->rank < RATE_GROUP_RANK)
-		remember(&g->ranked, now);
-	if (m->rank == RATE_GROUP_RANKS - 1 || !remembers(&g->ranked, now))
+	if (m->rank < RATE_GROUP_DEFAULT_RANK)
+		remember(&g->ranked_stamp, now);
+	if (m->rank == RATE_GROUP_RANKS - 1 ||
+	    !remembers(&g->ranked_stamp, now))
 		return;
 
-	if (m->rank != m->held_rank)
+	if (m->rank != m->hold_rank)
 		rate_group_release(m, now);
-	busy = &g->busy[m->rank];
+	busy = &g->hold[m->rank];
 	if (after(until, atomic64_read(busy))) {
 		atomic64_set(busy, until);
-		m->held = until;
-		m->held_rank = m->rank;
+		m->hold = until;
+		m->hold_rank = m->rank;
 	}
 }
 
 /* Until when do smaller ranks let this member wait? */
-static u64 rate_group_held(const struct rate_group_member *m, u64 now)
+static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 {
 	struct rate_group *g = m->group;
-	u64 tail, until = now;
+	u64 tat, until = now;
 	int i;
 
 	for (i = 0; i < m->rank; i++)
-		until = later(until, atomic64_read(&g->busy[i]));
+		until = later(until, atomic64_read(&g->hold[i]));
 
 	/* It may be over before: look again in time to lose less than 1 % */
-	tail = later(atomic64_read(&g->tail), now);
-	tail += min((now - m->vain) / 128, RATE_GROUP_HOLD);
-	return after(until, tail) ? tail : until;
+	tat = later(atomic64_read(&g->tat), now);
+	tat += min((now - m->held_since) / 128, RATE_GROUP_HOLD);
+	return after(until, tat) ? tat : until;
 }
 
-/* Move the tail by a slot. Siblings may do so at the same time. Return false if
+/* Move the TAT by a slot. Siblings may do so at the same time. Return false if
  * the rate is being changed: then nothing may be granted at the old one.
  */
 static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 			       u32 backlog, u32 exactly)
 {
-	u64 start, end, claim, debt, early, ns, turns;
-	u64 from = later(m->end, now - m->horizon);
+	u64 start, end, claim, debt, prepaid, ns, turns_end;
+	u64 from = later(m->slot_end, now - m->max_late);
 	bool late = after(now, from + RATE_GROUP_SLACK);
 	struct rate_group *g = m->group;
-	s64 tail = atomic64_read(&g->tail);
-	bool crowded = after(tail, m->end);
+	s64 tat = atomic64_read(&g->tat);
+	bool crowded = after(tat, m->slot_end);
 	u32 slot, due = 0;
 	s64 unpaid, skip;
 
 	if (READ_ONCE(g->rate) != m->rate)
 		return false;
 
-	rate_group_forget(m, now);
+	rate_group_next_period(m, now);
 	if (!exactly)
-		rate_group_weigh(m, m->among ? 0 : m->weight);
-	turns = rate_group_turns(m, tail, now);
-	if (m->late)
-		due = min_t(u64, rate_group_due(m, later(tail, from), now),
-			    m->late);
+		rate_group_weigh(m, m->weight_group ? 0 : m->weight);
+	turns_end = rate_group_turns_end(m, tat, now);
+	if (m->late_bytes)
+		due = min_t(u64, rate_group_due(m, later(tat, from), now),
+			    m->late_bytes);
 	slot = exactly ?: rate_group_slot(m, backlog, due,
-					  after(turns, now + m->slack));
-	m->early = 0;
+					  after(turns_end, now + m->slack));
+	m->prepaid = 0;
 	if (slot < backlog) {
 		m->credit = 0;
-		remember(&g->full, now);
-	} else if (!m->late && !exactly && !after(tail, now) &&
-		   !remembers(&g->late, now)) {
-		m->early = max((s64)READ_ONCE(g->advance) - m->credit, 0);
+		remember(&g->full_stamp, now);
+	} else if (!m->late_bytes && !exactly && !after(tat, now) &&
+		   !remembers(&g->late_stamp, now)) {
+		m->prepaid = max((s64)READ_ONCE(g->prepay) - m->credit, 0);
 	}
 	/* Time that nobody has used pays for that, as far as there is any */
-	early = to_ns(m, m->early);
-	from -= early;
-	slot += m->early;
+	prepaid = to_ns(m, m->prepaid);
+	from -= prepaid;
+	slot += m->prepaid;
 
 	/* Also pay for what was sent outside of slots, or use what was paid */
 	unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
 	debt = to_ns(m, max(unpaid, 0));
 	ns = to_ns_exact(m, slot + unpaid) - debt;
-	claim = rate_group_claim(m, tail + debt - from, late ? now - tail : 0);
+	claim = rate_group_claim(m, tat + debt - from, late ? now - tat : 0);
 	do {
 		if (rate_group_changing(m))
 			return false;
-		start = tail - claim + debt;
-		skip = from - later(start, now - m->horizon);
+		start = tat - claim + debt;
+		skip = from - later(start, now - m->max_late);
 		end = later(start, from) + ns;
-	} while (!atomic64_try_cmpxchg(&g->tail, &tail, end));
+	} while (!atomic64_try_cmpxchg(&g->tat, &tat, end));
 	/* Even if by less than slack: it needs all of the unused time */
 	if (backlog > slot && after(now, from) && after(end, now))
-		remember(&g->late, now);
-	if (skip > 0 && remembers(&g->full, now))
-		m->seen = atomic64_add_return(skip, &g->skipped);
+		remember(&g->late_stamp, now);
+	if (skip > 0 && remembers(&g->full_stamp, now))
+		m->skipped_seen = atomic64_add_return(skip, &g->skipped);
 	if (!exactly || backlog >= slot)
 		rate_group_hold(m, now, backlog > slot ? end + RATE_GROUP_HOLD :
 							 end);
 
-	m->vain = 0;
+	m->held_since = 0;
 	m->unpaid -= unpaid;
 	m->left = slot;
-	m->passing = !slot;
-	m->end = end;
-	if (m->early)
+	m->no_slot = !slot;
+	m->slot_end = end;
+	if (m->prepaid)
 		m->credit_at = now;
 	/* The time that was paid in advance lies before the slot */
 	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) :
-		       later(end, turns);
-	from = later(m->next, now);
+		       later(end, turns_end);
+	from = later(m->next_at, now);
 	if (after(start, from))
-		m->stood += start - from;
-	m->next = later(m->next, start);
+		m->waited += start - from;
+	m->next_at = later(m->next_at, start);
 	/* If siblings wait as well: be it that they were called after this one
 	 * asked the last time
 	 */
-	m->yield = late && !exactly && (crowded || m->crowded) &&
-		   !after(m->next, now);
+	m->yield = late && !m->late_bytes && !exactly &&
+		   (crowded || m->crowded) && !after(m->next_at, now);
 	m->crowded = crowded;
 	return true;
 }
@@ -842,13 +834,14 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 {
 	bool wait;
 
+	m->wanted = true;
 	while (m->left <= 0) {
-		if (m->rank > RATE_GROUP_RANK)
-			remember(&m->group->ranked, now);
-		if (m->rank && remembers(&m->group->ranked, now)) {
-			if (!m->vain)
-				m->vain = now;
-			*when = rate_group_held(m, now);
+		if (m->rank > RATE_GROUP_DEFAULT_RANK)
+			remember(&m->group->ranked_stamp, now);
+		if (m->rank && remembers(&m->group->ranked_stamp, now)) {
+			if (!m->held_since)
+				m->held_since = now;
+			*when = rate_group_held_until(m, now);
 			if (after(*when, now + m->slack)) {
 				rate_group_hold(m, now,
 						*when + RATE_GROUP_HOLD);
@@ -857,7 +850,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 			}
 		}
 		/* It got no slot in this turn: wait until the turn is over */
-		if (m->passing && after(m->next, now + m->slack))
+		if (m->no_slot && after(m->next_at, now + m->slack))
 			break;
 		if (!rate_group_reserve(m, now, max(backlog, 1U), exactly)) {
 			*when = now + NSEC_PER_MSEC;
@@ -869,16 +862,16 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		}
 	}
 
-	*when = m->next;
-	wait = after(m->next, now + m->slack);
-	/* With @late, the owner may have had to wait for more than that */
-	m->asked = wait && !m->late ? m->next : 0;
+	*when = m->next_at;
+	wait = after(m->next_at, now + m->slack);
+	/* With @late_bytes, the owner may have waited for more than that */
+	m->call_at = wait && !m->late_bytes ? m->next_at : 0;
 	return wait;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
 
 /**
- * rate_group_ahead - may a packet go although it is not its member's turn
+ * rate_group_go_ahead - may a packet go although it is not its member's turn
  * @m: the member
  * @now: time, ns
  * @len: what the packet is going to take of the rate, as far as known, bytes
@@ -888,15 +881,16 @@ EXPORT_SYMBOL_NS_GPL(rate_group_wait, "NET_SCHED_INTERNAL");
  * Context: lock of the member held.
  * Return: true if it may, false if not or if there is no need to.
  */
-bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
+bool rate_group_go_ahead(struct rate_group_member *m, u64 now, u32 len)
 {
 	struct rate_group *g = m->group;
+	s64 ahead_until, granted, pay;
 	u64 cost, window, start;
-	s64 ahead, granted, pay;
 
-	granted = atomic64_read(&g->tail) - now;
+	BUILD_BUG_ON_NOT_POWER_OF_2(RATE_GROUP_AHEAD);
+	granted = atomic64_read(&g->tat) - now;
 	if (granted <= m->slack || READ_ONCE(g->rate) != m->rate ||
-	    m->excess >= RATE_GROUP_OWED * (s64)rate_group_base(g))
+	    m->surplus >= RATE_GROUP_AHEAD_QUANTA * (s64)rate_group_base(g))
 		return false;
 
 	/* RATE_GROUP_AHEAD in the time that is granted, at most a quarter of R.
@@ -905,17 +899,19 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	 */
 	pay = clamp_t(s64, len + m->unpaid, 0, BIT(28));
 	window = max_t(u64, granted, to_ns(m, RATE_GROUP_AHEAD * 4));
-	cost = mul_u64_u64_div_u64(window, pay, RATE_GROUP_AHEAD);
+	cost = mul_u64_u32_shr(window, pay, ilog2(RATE_GROUP_AHEAD));
 	if (len > RATE_GROUP_SMALL)
 		window /= 2;
-	ahead = atomic64_read(&g->ahead);
+	ahead_until = atomic64_read(&g->ahead_until);
 	do {
-		start = later(ahead, now);
+		start = later(ahead_until, now);
 		if (after(start + cost, now + window))
 			return false;
-	} while (!atomic64_try_cmpxchg(&g->ahead, &ahead, start + cost));
+	} while (!atomic64_try_cmpxchg(&g->ahead_until, &ahead_until,
+				       start + cost));
 
-	m->ahead = true;
+	m->went_ahead = true;
+	m->wanted = true;
 	if (m->left >= pay) {
 		m->unpaid -= pay;
 		m->left -= pay;
@@ -924,10 +920,10 @@ bool rate_group_ahead(struct rate_group_member *m, u64 now, u32 len)
 	/* Else the next slot pays */
 	if (rate_group_pay(m, pay))
 		m->unpaid -= pay;
-	m->excess += len;
+	m->surplus += len;
 	return true;
 }
-EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
+EXPORT_SYMBOL_NS_GPL(rate_group_go_ahead, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_exempt - what was sent is not part of the member's share
@@ -942,7 +938,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_ahead, "NET_SCHED_INTERNAL");
  */
 void rate_group_exempt(struct rate_group_member *m, u32 len)
 {
-	m->excess = max(m->excess - len, -(s64)rate_group_quantum(m, 0));
+	m->wanted = true;
+	m->surplus = max(m->surplus - len, -(s64)rate_group_quantum(m, 0));
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_exempt, "NET_SCHED_INTERNAL");
 
@@ -958,34 +955,32 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 {
 	struct rate_group *g = m->group;
 	u32 paid = 0;
-	u64 spaced;
 
-	if (m->asked && !after(m->asked, now))
-		rate_group_late(m, now);
+	if (m->call_at && !after(m->call_at, now))
+		rate_group_note_lateness(m, now);
 	m->yield = false;
-	if (len > READ_ONCE(g->longer)) {
-		WRITE_ONCE(g->longer, len);
+	if (len > READ_ONCE(g->period_longest)) {
+		WRITE_ONCE(g->period_longest, len);
 		if (len > READ_ONCE(g->longest))
 			WRITE_ONCE(g->longest, len);
 	}
 
 	/* Outside its slot? Who may be late sends all of a slot at once. */
-	if (m->left <= 0 || (!m->late && after(m->next, now + m->slack))) {
-		if (!m->ahead) {
+	if (m->left <= 0 ||
+	    (!m->late_bytes && after(m->next_at, now + m->slack))) {
+		if (!m->went_ahead) {
 			paid = min(len, m->credit);
 			m->credit -= paid;
 		}
-		m->ahead = false;
+		m->went_ahead = false;
 		m->unpaid += len - paid;
-		/* rate_group_ahead() has counted what it paid for */
-		m->excess += clamp_t(s64, m->unpaid, 0, len - paid);
-		spaced = (u64)len * READ_ONCE(g->sharers) / 4;
-		m->credit_next = later(m->credit_next, now) +
-				 to_ns(m, min_t(u64, spaced, BIT(28)));
+		/* rate_group_go_ahead() has counted what it paid for */
+		m->surplus += clamp_t(s64, m->unpaid, 0, len - paid);
+		rate_group_space(m, now, len);
 		return;
 	}
 
-	m->next += to_ns(m, len);
+	m->next_at += to_ns(m, len);
 	m->left -= len;
 	/* Less than half a packet is left */
 	if (m->left <= len / 2)

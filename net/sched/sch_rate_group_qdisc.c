@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-3-Clause
 /* Qdiscs of several kinds that share a rate below one parent */
 
+#include <linux/build_bug.h>
 #include <linux/export.h>
 #include <linux/list.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/rtnetlink.h>
+#include <linux/sizes.h>
 #include <linux/slab.h>
 #include <net/pkt_sched.h>
 #include <net/sch_generic.h>
@@ -17,36 +20,42 @@
  * Below one parent there may be several groups, such as one for each traffic
  * class of an mqprio. The user gives each a number. The parent's block has the
  * list of them. A group is allocated for its first member, of whatever kind,
- * and freed when the last has left.
+ * and freed when the last has left. Tables that only members of one kind need
+ * are allocated for the first of these, and freed when the last has left.
  *
  * A group has one rate. A joiner takes it over, or brings the same. A request
  * that changes the rate of one member changes it for all.
  */
 
+/* The memory cgroup of the user who asked for it pays, as for a filter */
+#define RATE_GROUP_GFP	(GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
+static_assert(sizeof(struct rate_group_pool) <= SZ_1K);
+
 const char rate_group_block_key;
 EXPORT_SYMBOL_NS_GPL(rate_group_block_key, "NET_SCHED_INTERNAL");
 
-static struct rate_group_set *
-rate_group_set_find(const struct rate_group_block *block, u32 number)
+static struct rate_group_pool *
+rate_group_pool_find(const struct rate_group_block *block, u32 number)
 {
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
 
-	hlist_for_each_entry(set, &block->sets, node)
-		if (set->number == number)
-			return set;
+	hlist_for_each_entry(pool, &block->pools, node)
+		if (pool->number == number)
+			return pool;
 
 	return NULL;
 }
 
 /* Is there a member that stays when @old is replaced? */
-static bool rate_group_set_stays(const struct rate_group_set *set,
-				 const struct Qdisc *old)
+static bool rate_group_pool_stays(const struct rate_group_pool *pool,
+				  const struct Qdisc *old)
 {
 	const struct rate_group_qdisc *m;
 
-	m = hlist_entry(set->members.first, struct rate_group_qdisc, node);
+	m = hlist_entry(pool->members.first, struct rate_group_qdisc, node);
 
-	return set->users > 1 || m->sch != old;
+	return pool->users > 1 || m->sch != old;
 }
 
 /**
@@ -59,8 +68,9 @@ static bool rate_group_set_stays(const struct rate_group_set *set,
  *	then takes over the group's
  * @extack: netlink extended ack, set on error
  *
- * Also allocates a group, in case the qdisc becomes its first member: then
- * rate_group_qdisc_move() cannot fail.
+ * Also allocates a group, in case the qdisc becomes its first member, and the
+ * tables that it needs: then rate_group_qdisc_move() cannot fail. If that is
+ * not called after all, rate_group_qdisc_cancel() frees them.
  *
  * Context: RTNL held, no qdisc lock.
  * Return: 0, or a negative errno with @extack set.
@@ -70,7 +80,8 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 			   const struct Qdisc *old, u32 number, u64 rate,
 			   struct netlink_ext_ack *extack)
 {
-	struct rate_group_set *set;
+	struct rate_group_pool *pool;
+	bool tables;
 
 	ASSERT_RTNL();
 
@@ -83,37 +94,57 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 		return -EOPNOTSUPP;
 	}
 
-	set = rate_group_set_find(block, number);
-	if (set && !rate_group_set_stays(set, old))
-		set = NULL;
-	if (set && rate && !set->rate.rate) {
+	pool = rate_group_pool_find(block, number);
+	if (pool && !rate_group_pool_stays(pool, old))
+		pool = NULL;
+	if (pool && rate && !pool->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
 				   "group %u is unlimited; first change a member to this rate",
 				   number);
 		return -EINVAL;
 	}
-	if (set && rate && max(rate, RATE_GROUP_MIN_RATE) != set->rate.rate) {
+	if (pool && rate && max(rate, RATE_GROUP_MIN_RATE) != pool->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
 				   "group %u has %llu bit/s; first change a member to %llu",
-				   number, 8 * set->rate.rate, 8 * rate);
+				   number, 8 * pool->rate.rate, 8 * rate);
 		return -EINVAL;
 	}
 
-	if (set || m->follows)
+	if (m->follows)
 		return 0;
 
-	if (!m->spare)
-		m->spare = kvzalloc(sizeof(*m->spare),
-				    GFP_KERNEL | __GFP_NOWARN);
-	if (!m->spare) {
-		NL_SET_ERR_MSG(extack,
-			       "No memory for a group of shared qdiscs; free some and retry");
-		return -ENOMEM;
-	}
+	tables = m->tables_size && !(pool && pool->tables);
+	if (!pool && !m->spare)
+		m->spare = kzalloc_obj(*m->spare, RATE_GROUP_GFP);
+	if (tables && !m->spare_tables)
+		m->spare_tables = kvzalloc(m->tables_size, RATE_GROUP_GFP);
+	if ((pool || m->spare) && (!tables || m->spare_tables))
+		return 0;
 
-	return 0;
+	rate_group_qdisc_cancel(m);
+	NL_SET_ERR_MSG(extack,
+		       "No memory for a group of shared qdiscs; free some and retry");
+	return -ENOMEM;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_check, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_group_qdisc_cancel - the qdisc does not join after all
+ * @m: the qdisc's part
+ *
+ * Frees what rate_group_qdisc_check() has allocated. To be called if something
+ * fails after that, and when the qdisc is destroyed.
+ *
+ * Context: process context, or the lock of the qdisc held.
+ */
+void rate_group_qdisc_cancel(struct rate_group_qdisc *m)
+{
+	kfree(m->spare);
+	kvfree(m->spare_tables);
+	m->spare = NULL;
+	m->spare_tables = NULL;
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_cancel, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_qdisc_check_rate - may the rate of a group be changed
@@ -131,15 +162,15 @@ int rate_group_qdisc_check_rate(const struct rate_group_qdisc *m, u64 rate,
 
 	ASSERT_RTNL();
 
-	if (!m->set || rate >= RATE_GROUP_MIN_RATE)
+	if (!m->pool || rate >= RATE_GROUP_MIN_RATE)
 		return 0;
 
-	hlist_for_each_entry(other, &m->set->members, node) {
+	hlist_for_each_entry(other, &m->pool->members, node) {
 		if (!other->needs_rate)
 			continue;
 		NL_SET_ERR_MSG_FMT(extack,
 				   "%s in group %u needs a rate of 512bit or more",
-				   other->sch->ops->id, m->set->number);
+				   other->sch->ops->id, m->pool->number);
 		return -EINVAL;
 	}
 
@@ -189,35 +220,40 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_detach, "NET_SCHED_INTERNAL");
  */
 bool rate_group_qdisc_move(struct rate_group_qdisc *m, u32 number)
 {
-	struct rate_group_set *set = m->set;
+	struct rate_group_pool *pool = m->pool;
 
 	ASSERT_RTNL();
 
 	/* With bottom halves disabled, which kvfree() can do, here and below */
-	if (set) {
+	if (pool) {
 		hlist_del(&m->node);
-		if (!--set->users) {
-			hlist_del(&set->node);
-			kvfree(set);
+		if (m->tables_size && !--pool->tables_users) {
+			kvfree(pool->tables);
+			pool->tables = NULL;
+		}
+		if (!--pool->users) {
+			hlist_del(&pool->node);
+			kfree(pool);
 		}
 	}
-	m->set = NULL;
+	m->pool = NULL;
 	if (!number)
 		return false;
 
-	set = rate_group_set_find(m->block, number);
-	if (!set) {
-		set = m->spare;
+	pool = rate_group_pool_find(m->block, number);
+	if (!pool) {
+		pool = m->spare;
 		m->spare = NULL;
-		set->number = number;
-		hlist_add_head(&set->node, &m->block->sets);
+		pool->number = number;
+		hlist_add_head(&pool->node, &m->block->pools);
 	}
-	m->set = set;
-	hlist_add_head(&m->node, &set->members);
-	kvfree(m->spare);
-	m->spare = NULL;
+	if (m->tables_size && !pool->tables_users++)
+		swap(pool->tables, m->spare_tables);
+	m->pool = pool;
+	hlist_add_head(&m->node, &pool->members);
+	rate_group_qdisc_cancel(m);
 
-	return set->users++ > 0;
+	return pool->users++ > 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
 
@@ -238,19 +274,19 @@ void rate_group_qdisc_push(struct rate_group_qdisc *m)
 
 	ASSERT_RTNL();
 
-	if (!m->set)
+	if (!m->pool)
 		return;
 
-	hlist_for_each_entry(other, &m->set->members, node) {
-		if (other->member->rate == m->set->rate.rate)
+	hlist_for_each_entry(other, &m->pool->members, node) {
+		if (other->member->rate == m->pool->rate.rate)
 			continue;
 
 		sch_tree_lock(other->sch);
-		other->set_rate(other->sch, m->set->rate.rate);
+		other->set_rate(other->sch, m->pool->rate.rate);
 		sch_tree_unlock(other->sch);
 		other->changed = true;
 	}
-	hlist_for_each_entry(other, &m->set->members, node) {
+	hlist_for_each_entry(other, &m->pool->members, node) {
 		if (!other->changed)
 			continue;
 
@@ -276,24 +312,24 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_push, "NET_SCHED_INTERNAL");
  */
 u32 rate_group_qdisc_active(const struct rate_group_qdisc *m, u64 now)
 {
+	struct rate_group_pool *pool = m->pool;
 	const struct rate_group_qdisc *other;
-	struct rate_group_set *set = m->set;
 
 	ASSERT_RTNL();
 
-	if (!set)
+	if (!pool)
 		return 0;
 
-	if (now - set->counted <= set->users * NSEC_PER_USEC)
-		return set->active;
+	if (now - pool->counted_at <= pool->users * NSEC_PER_USEC)
+		return pool->active;
 
-	set->counted = now;
-	set->active = 0;
-	hlist_for_each_entry(other, &set->members, node)
-		set->active += READ_ONCE(other->sch->q.qlen) ||
-			       rate_group_recent(other->member, now);
+	pool->counted_at = now;
+	pool->active = 0;
+	hlist_for_each_entry(other, &pool->members, node)
+		pool->active += READ_ONCE(other->sch->q.qlen) ||
+				rate_group_recent(other->member, now);
 
-	return set->active;
+	return pool->active;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_active, "NET_SCHED_INTERNAL");
 

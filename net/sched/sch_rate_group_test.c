@@ -26,27 +26,27 @@
 #include <linux/timerqueue.h>
 #include <net/sch_rate_group.h>
 
-#define RGT_MTU		1514
-#define RGT_FULL	(160 << 10)	/* a backlog without end, bytes */
-#define RGT_NEVER	KTIME_MAX
-#define RGT_RUNAWAY	BIT(21)		/* packets, more than any case needs */
-#define RGT_GBIT	125000000ULL	/* bytes/s */
-#define RGT_MS		((u64)NSEC_PER_MSEC)
+#define SIM_MTU		1514
+#define SIM_FULL	(160 << 10)	/* a backlog without end, bytes */
+#define SIM_NEVER	KTIME_MAX
+#define SIM_RUNAWAY	BIT(21)		/* packets, more than any case needs */
+#define SIM_GBIT	125000000ULL	/* bytes/s */
+#define SIM_MS		((u64)NSEC_PER_MSEC)
 
 /* With everything that it takes to see the same again */
-#define RGT_EXPECT_MSG(sim, a, op, b, what)				\
+#define SIM_EXPECT_MSG(s, a, op, b, what)				\
 do {									\
-	const struct rgt *_sim = (sim);					\
+	const struct sim *_sim = (s);					\
 									\
 	KUNIT_EXPECT_##op##_MSG(_sim->test, a, b,			\
 				"%s: n %u rate %llu seed %u", what,	\
 				_sim->n, _sim->rate, _sim->seed);	\
 } while (0)
 
-#define RGT_EXPECT(sim, a, op, b)	RGT_EXPECT_MSG(sim, a, op, b, #a)
+#define SIM_EXPECT(s, a, op, b)	SIM_EXPECT_MSG(s, a, op, b, #a)
 
 /* What a member has to do; all numbers are the most that they may be */
-struct rgt_load {
+struct sim_load {
 	u32	len[4];		/* bytes of a packet: one of these */
 	s32	overhead;	/* bytes that it costs in addition */
 	u32	burst;		/* packets that arrive together */
@@ -63,10 +63,10 @@ struct rgt_load {
 	bool	single;		/* it never has more than one */
 };
 
-struct rgt_member {
+struct sim_member {
 	struct rate_group_member part;
 	struct timerqueue_node	node;
-	const struct rgt_load	*load;
+	const struct sim_load	*load;
 	u64			skew;	/* of its clock, ns */
 	u64			clock;	/* which stands still, when last seen */
 	u64			call;	/* when it wants to be called */
@@ -83,15 +83,15 @@ struct rgt_member {
 };
 
 /* A meter holds bytes times NSEC_PER_SEC, so that it drains without rounding */
-struct rgt_meter {
+struct sim_meter {
 	u64			level;
 	u64			max;
 };
 
-struct rgt {
+struct sim {
 	struct kunit		*test;
 	struct rate_group	group;
-	struct rgt_member	*member;
+	struct sim_member	*member;
 	struct timerqueue_head	queue;
 	struct rnd_state	rnd;
 	u64			start;	/* clock at time 0 */
@@ -104,39 +104,39 @@ struct rgt {
 	u64			sent;	/* the same, of what is measured */
 	u64			packets;
 	u64			calls;
-	u64			moves;	/* of the tail */
-	struct rgt_meter	excess;
-	struct rgt_meter	shortage;
-	struct rgt_meter	ahead;	/* what goes ahead, at R / 4 */
+	u64			moves;	/* of the TAT */
+	struct sim_meter	excess;
+	struct sim_meter	shortage;
+	struct sim_meter	ahead;	/* what goes ahead, at R / 4 */
 	u64			went;	/* the same, in all, bytes */
 };
 
-#define RGT_LEN(x)	{ [0 ... 3] = (x) }
-#define RGT_ANY		{ 64, 400, 1000, 1514 }
-#define RGT_MIXED	{ 300, 1514, 300, 9000 }
+#define SIM_LEN(x)	{ [0 ... 3] = (x) }
+#define SIM_ANY		{ 64, 400, 1000, 1514 }
+#define SIM_MIXED	{ 300, 1514, 300, 9000 }
 
-static const struct rgt_load rgt_equal = { .len = RGT_LEN(RGT_MTU) };
-static const struct rgt_load rgt_small = { .len = RGT_LEN(64) };
-static const struct rgt_load rgt_any = { .len = RGT_ANY };
-static const struct rgt_load rgt_mixed = { .len = RGT_MIXED };
-static const struct rgt_load rgt_gso = { .len = { 1514, 9084, 30280, 65102 } };
-static const struct rgt_load rgt_huge = { .len = RGT_LEN(65102) };
+static const struct sim_load sim_equal = { .len = SIM_LEN(SIM_MTU) };
+static const struct sim_load sim_small = { .len = SIM_LEN(64) };
+static const struct sim_load sim_any = { .len = SIM_ANY };
+static const struct sim_load sim_mixed = { .len = SIM_MIXED };
+static const struct sim_load sim_gso = { .len = { 1514, 9084, 30280, 65102 } };
+static const struct sim_load sim_huge = { .len = SIM_LEN(65102) };
 
-static const struct rgt_load *rgt_loads[] = {
-	&rgt_equal, &rgt_huge, &rgt_mixed, &rgt_gso, &rgt_any
+static const struct sim_load *sim_loads[] = {
+	&sim_equal, &sim_huge, &sim_mixed, &sim_gso, &sim_any
 };
 
-static u64 rgt_random(struct rgt *s, u64 below)
+static u64 sim_random(struct sim *s, u64 below)
 {
 	return mul_u64_u32_shr(below, prandom_u32_state(&s->rnd), 32);
 }
 
-static u32 rgt_len(const struct rgt_load *load, u32 packet)
+static u32 sim_len(const struct sim_load *load, u32 packet)
 {
 	return load->len[hash_32(packet + 1, 2)];
 }
 
-static u32 rgt_longest(const struct rgt_load *load)
+static u32 sim_longest(const struct sim_load *load)
 {
 	const u32 *len = load->len;
 
@@ -144,59 +144,59 @@ static u32 rgt_longest(const struct rgt_load *load)
 	       max(load->overhead, 0);
 }
 
-static u64 rgt_bytes(const struct rgt *s, u64 ns)
+static u64 sim_bytes(const struct sim *s, u64 ns)
 {
 	return mul_u64_u64_div_u64(s->rate, ns, NSEC_PER_SEC);
 }
 
-static u64 rgt_ns(const struct rgt *s, u64 bytes)
+static u64 sim_ns(const struct sim *s, u64 bytes)
 {
 	return mul_u64_u64_div_u64(bytes, NSEC_PER_SEC, s->rate);
 }
 
-static u64 rgt_tail(const struct rgt *s)
+static u64 sim_tat(const struct sim *s)
 {
-	return atomic64_read(&s->group.tail);
+	return atomic64_read(&s->group.tat);
 }
 
-static u64 rgt_now(const struct rgt *s)
+static u64 sim_now(const struct sim *s)
 {
 	return s->start + s->now;
 }
 
-static u64 rgt_clock(const struct rgt *s, const struct rgt_member *m)
+static u64 sim_clock(const struct sim *s, const struct sim_member *m)
 {
-	return rgt_now(s) + m->skew;
+	return sim_now(s) + m->skew;
 }
 
 /* The clock by which a member keeps its schedules stands still, or goes on */
-static void rgt_look(struct rgt *s, struct rgt_member *m)
+static void sim_look(struct sim *s, struct sim_member *m)
 {
-	u64 clock = rate_group_clock(&m->part, rgt_clock(s, m));
+	u64 clock = rate_group_clock(&m->part, sim_clock(s, m));
 
 	if (m->seen && m->part.group)
-		RGT_EXPECT(s, (s64)(clock - m->clock), GE, 0);
+		SIM_EXPECT(s, (s64)(clock - m->clock), GE, 0);
 	m->clock = clock;
 	m->seen = m->part.group;
 }
 
-static u64 rgt_max(const struct rgt_meter *meter)
+static u64 sim_max(const struct sim_meter *meter)
 {
 	return div_u64(meter->max, NSEC_PER_SEC);
 }
 
-static void rgt_fill_meter(struct rgt_meter *meter, u64 by)
+static void sim_fill_meter(struct sim_meter *meter, u64 by)
 {
 	meter->level += by;
 	meter->max = max(meter->max, meter->level);
 }
 
-static void rgt_drain_meter(struct rgt_meter *meter, u64 by)
+static void sim_drain_meter(struct sim_meter *meter, u64 by)
 {
 	meter->level -= min(meter->level, by);
 }
 
-static void rgt_advance(struct rgt *s, u64 to)
+static void sim_advance(struct sim *s, u64 to)
 {
 	u64 could;
 
@@ -204,67 +204,67 @@ static void rgt_advance(struct rgt *s, u64 to)
 	if (!s->rate || check_mul_overflow(s->rate, to - s->now, &could))
 		could = U64_MAX / 2;
 	s->now = to;
-	rgt_drain_meter(&s->excess, could);
-	rgt_drain_meter(&s->ahead, could / 4);
+	sim_drain_meter(&s->excess, could);
+	sim_drain_meter(&s->ahead, could / 4);
 	if (s->busy && s->rate)
-		rgt_fill_meter(&s->shortage, could);
+		sim_fill_meter(&s->shortage, could);
 	else
 		s->shortage.level = 0;
 }
 
-static void rgt_queue(struct rgt *s, struct rgt_member *m)
+static void sim_queue(struct sim *s, struct sim_member *m)
 {
 	if (timerqueue_node_queued(&m->node))
 		timerqueue_del(&s->queue, &m->node);
 	m->node.expires = min(max(m->call, m->stopped), m->arrive);
-	if (m->node.expires != RGT_NEVER)
+	if (m->node.expires != SIM_NEVER)
 		timerqueue_add(&s->queue, &m->node);
 }
 
-static void rgt_push(struct rgt_member *m, u32 packets)
+static void sim_push(struct sim_member *m, u32 packets)
 {
 	while (packets--)
-		m->backlog += rgt_len(m->load, m->tail++);
-	while (m->full && m->backlog < RGT_FULL)
-		m->backlog += rgt_len(m->load, m->tail++);
+		m->backlog += sim_len(m->load, m->tail++);
+	while (m->full && m->backlog < SIM_FULL)
+		m->backlog += sim_len(m->load, m->tail++);
 }
 
-static void rgt_send(struct rgt *s, struct rgt_member *m, u64 now)
+static void sim_send(struct sim *s, struct sim_member *m, u64 now)
 {
-	u32 len = rgt_len(m->load, m->head++), cost = len + m->load->overhead;
+	u32 len = sim_len(m->load, m->head++), cost = len + m->load->overhead;
 	u64 bytes = (u64)cost * NSEC_PER_SEC;
 
 	m->wait = max(m->wait, s->now - m->born);
 	m->born = s->now;
 	m->sent += cost;
 	m->backlog -= len;
-	rgt_push(m, 0);
+	sim_push(m, 0);
 	s->sent += cost;
 	s->total += cost;
 	s->packets++;
-	rgt_drain_meter(&s->shortage, bytes);
+	sim_drain_meter(&s->shortage, bytes);
 	if (s->rate)
-		rgt_fill_meter(&s->excess, bytes);
+		sim_fill_meter(&s->excess, bytes);
 	rate_group_sent(&m->part, now, cost);
 	if (m->part.rate)
 		rate_group_charge(&m->part, now, cost);
 	if (m->part.rate && m->load->exempt && !(m->head % m->load->exempt))
 		rate_group_exempt(&m->part, cost);
-	rgt_look(s, m);
+	sim_look(s, m);
 	if (m->backlog)
 		return;
 
 	s->busy--;
 	if (m->load->single)
-		m->arrive = s->now + 1 + rgt_random(s, m->load->pause);
+		m->arrive = s->now + 1 + sim_random(s, m->load->pause);
 	if (m->part.rate)
 		rate_group_idle(&m->part, now);
 }
 
 /* Is it for the member to wait? Then it says until when. */
-static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
+static bool sim_wait(struct sim *s, struct sim_member *m, u64 now)
 {
-	u32 len = rgt_len(m->load, m->head);
+	u32 len = sim_len(m->load, m->head);
 	struct rate_group_member *part = &m->part;
 	s64 pays = max(len + part->unpaid, 0);
 	u64 when;
@@ -272,8 +272,8 @@ static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
 	if (!part->rate || rate_group_may_send(part, now, m->backlog))
 		return false;
 	if (m->load->ahead && !(m->head % m->load->ahead) &&
-	    rate_group_ahead(part, now, len)) {
-		rgt_fill_meter(&s->ahead, pays * NSEC_PER_SEC);
+	    rate_group_go_ahead(part, now, len)) {
+		sim_fill_meter(&s->ahead, pays * NSEC_PER_SEC);
 		s->went += pays;
 		return false;
 	}
@@ -285,138 +285,138 @@ static bool rgt_wait(struct rgt *s, struct rgt_member *m, u64 now)
 	/* If that is now, others go first, but no timer is needed */
 	if (m->load->tick && time_after64(when, now))
 		m->call = roundup_u64(m->call + 1, m->load->tick);
-	if (m->load->late && !rgt_random(s, 4))
-		m->call += rgt_random(s, m->load->late);
+	if (m->load->late && !sim_random(s, 4))
+		m->call += sim_random(s, m->load->late);
 	return true;
 }
 
 /* What a qdisc does in its ->dequeue(), which is called until it has to wait */
-static void rgt_call(struct rgt *s, struct rgt_member *m)
+static void sim_call(struct sim *s, struct sim_member *m)
 {
-	u64 tail, now = rgt_clock(s, m);
+	u64 tat, now = sim_clock(s, m);
 	bool wait = false;
 
 	s->calls++;
-	m->call = RGT_NEVER;
-	while (!wait && m->backlog && s->packets < RGT_RUNAWAY) {
-		tail = rgt_tail(s);
-		wait = rgt_wait(s, m, now);
-		s->moves += rgt_tail(s) != tail;
-		rgt_look(s, m);
+	m->call = SIM_NEVER;
+	while (!wait && m->backlog && s->packets < SIM_RUNAWAY) {
+		tat = sim_tat(s);
+		wait = sim_wait(s, m, now);
+		s->moves += sim_tat(s) != tat;
+		sim_look(s, m);
 		if (!wait)
-			rgt_send(s, m, now);
-		rgt_look(s, m);
+			sim_send(s, m, now);
+		sim_look(s, m);
 	}
 }
 
 /* The backlog of a member vanishes */
-static void rgt_drop(struct rgt *s, struct rgt_member *m)
+static void sim_drop(struct sim *s, struct sim_member *m)
 {
-	rgt_look(s, m);
+	sim_look(s, m);
 	m->full = false;
-	m->call = RGT_NEVER;
+	m->call = SIM_NEVER;
 	m->head = m->tail;
 	if (m->backlog) {
 		s->busy--;
 		m->backlog = 0;
 		if (m->part.rate)
-			rate_group_idle(&m->part, rgt_clock(s, m));
+			rate_group_idle(&m->part, sim_clock(s, m));
 		if (m->part.rate)
-			RGT_EXPECT(s, m->part.excess, GE, 0);
+			SIM_EXPECT(s, m->part.surplus, GE, 0);
 	}
-	rgt_look(s, m);
-	rgt_queue(s, m);
+	sim_look(s, m);
+	sim_queue(s, m);
 }
 
-static void rgt_add(struct rgt *s, struct rgt_member *m, u32 packets)
+static void sim_add(struct sim *s, struct sim_member *m, u32 packets)
 {
 	if (!m->backlog) {
 		s->busy++;
 		m->born = s->now;
 		if (m->part.rate)
-			rate_group_arrive(&m->part, rgt_clock(s, m));
-		rgt_look(s, m);
+			rate_group_arrive(&m->part, sim_clock(s, m));
+		sim_look(s, m);
 	}
-	rgt_push(m, packets);
+	sim_push(m, packets);
 	m->call = s->now;
-	rgt_queue(s, m);
+	sim_queue(s, m);
 }
 
 /* From now on there always is more, for members first to last - 1 */
-static void rgt_fill(struct rgt *s, u32 first, u32 last,
-		     const struct rgt_load *load)
+static void sim_fill(struct sim *s, u32 first, u32 last,
+		     const struct sim_load *load)
 {
-	struct rgt_member *m;
+	struct sim_member *m;
 
 	for (m = s->member + first; m < s->member + last; m++) {
-		rgt_drop(s, m);
+		sim_drop(s, m);
 		m->load = load;
 		m->full = true;
-		m->arrive = RGT_NEVER;
-		rgt_add(s, m, 1);
+		m->arrive = SIM_NEVER;
+		sim_add(s, m, 1);
 	}
 }
 
-static void rgt_stop(struct rgt *s, struct rgt_member *m, u64 ns)
+static void sim_stop(struct sim *s, struct sim_member *m, u64 ns)
 {
-	m->stopped = ns == RGT_NEVER ? ns : s->now + ns;
-	rgt_queue(s, m);
+	m->stopped = ns == SIM_NEVER ? ns : s->now + ns;
+	sim_queue(s, m);
 }
 
-static void rgt_arrive(struct rgt *s, struct rgt_member *m)
+static void sim_arrive(struct sim *s, struct sim_member *m)
 {
-	const struct rgt_load *load = m->load;
+	const struct sim_load *load = m->load;
 
-	m->arrive = RGT_NEVER;
+	m->arrive = SIM_NEVER;
 	if (!load->single)
-		m->arrive = s->now + 1 + rgt_random(s, load->pause);
+		m->arrive = s->now + 1 + sim_random(s, load->pause);
 	if (m->full || (load->single && m->backlog))
 		return;
-	rgt_add(s, m, 1 + rgt_random(s, load->burst));
-	if (load->stop && !rgt_random(s, 16))
-		rgt_stop(s, m, rgt_random(s, load->stop));
-	if (load->drop && !rgt_random(s, load->drop))
-		rgt_drop(s, m);
+	sim_add(s, m, 1 + sim_random(s, load->burst));
+	if (load->stop && !sim_random(s, 16))
+		sim_stop(s, m, sim_random(s, load->stop));
+	if (load->drop && !sim_random(s, load->drop))
+		sim_drop(s, m);
 }
 
 /* From now on packets arrive, at members first to last - 1 */
-static void rgt_begin(struct rgt *s, u32 first, u32 last,
-		      const struct rgt_load *load)
+static void sim_begin(struct sim *s, u32 first, u32 last,
+		      const struct sim_load *load)
 {
-	struct rgt_member *m;
+	struct sim_member *m;
 
 	for (m = s->member + first; m < s->member + last; m++) {
-		rgt_drop(s, m);
+		sim_drop(s, m);
 		m->load = load;
-		m->arrive = s->now + rgt_random(s, load->pause);
-		rgt_queue(s, m);
+		m->arrive = s->now + sim_random(s, load->pause);
+		sim_queue(s, m);
 	}
 }
 
-static void rgt_run(struct rgt *s, u64 ns)
+static void sim_run(struct sim *s, u64 ns)
 {
 	struct timerqueue_node *node;
 	u64 until = s->now + ns;
-	struct rgt_member *m;
+	struct sim_member *m;
 
 	while ((node = timerqueue_getnext(&s->queue)) &&
-	       node->expires <= until && s->packets < RGT_RUNAWAY) {
-		m = container_of(node, struct rgt_member, node);
-		rgt_advance(s, node->expires);
+	       node->expires <= until && s->packets < SIM_RUNAWAY) {
+		m = container_of(node, struct sim_member, node);
+		sim_advance(s, node->expires);
 		if (m->arrive <= s->now)
-			rgt_arrive(s, m);
+			sim_arrive(s, m);
 		if (m->call <= s->now && m->stopped <= s->now)
-			rgt_call(s, m);
-		rgt_queue(s, m);
+			sim_call(s, m);
+		sim_queue(s, m);
 	}
-	RGT_EXPECT(s, s->packets, LT, RGT_RUNAWAY);
-	rgt_advance(s, until);
+	SIM_EXPECT(s, s->packets, LT, SIM_RUNAWAY);
+	sim_advance(s, until);
 }
 
 /* Measure from now on */
-static void rgt_run_anew(struct rgt *s, u64 ns)
+static void sim_run_anew(struct sim *s, u64 ns)
 {
-	struct rgt_member *m;
+	struct sim_member *m;
 
 	for (m = s->member; m < s->member + s->n; m++) {
 		m->sent = 0;
@@ -428,41 +428,41 @@ static void rgt_run_anew(struct rgt *s, u64 ns)
 	s->moves = 0;
 	s->ahead.max = 0;
 	s->went = 0;
-	rgt_run(s, ns);
+	sim_run(s, ns);
 }
 
-static void rgt_set_rate(struct rgt *s, u64 rate)
+static void sim_set_rate(struct sim *s, u64 rate)
 {
 	rtnl_lock();
-	rate_group_set_rate(&s->group, rate, rgt_now(s));
+	rate_group_set_rate(&s->group, rate, sim_now(s));
 	rtnl_unlock();
 	s->rate = s->group.rate;
 }
 
-static void rgt_update(struct rgt *s)
+static void sim_update(struct sim *s)
 {
-	struct rgt_member *m;
+	struct sim_member *m;
 
 	for (m = s->member; m < s->member + s->n; m++) {
-		rgt_look(s, m);
+		sim_look(s, m);
 		if (!m->part.group)
 			rate_group_join(&s->group, &m->part, true,
-					rgt_clock(s, m));
+					sim_clock(s, m));
 		m->part.burst = m->load->credit;
-		m->part.late = m->load->patience;
-		rate_group_update(&m->part, rgt_clock(s, m));
-		rgt_look(s, m);
+		m->part.late_bytes = m->load->patience;
+		rate_group_update(&m->part, sim_clock(s, m));
+		sim_look(s, m);
 		if (m->backlog)
 			m->call = s->now;
-		rgt_queue(s, m);
+		sim_queue(s, m);
 	}
 }
 
-static struct rgt *rgt_new_at(struct kunit *test, u64 start, u64 rate, u32 n,
-			      const struct rgt_load *load, u32 seed)
+static struct sim *sim_new_at(struct kunit *test, u64 start, u64 rate, u32 n,
+			      const struct sim_load *load, u32 seed)
 {
-	struct rgt *s = test->priv;
-	struct rgt_member *m;
+	struct sim *s = test->priv;
+	struct sim_member *m;
 
 	kvfree(s->member);
 	memset(s, 0, sizeof(*s));
@@ -477,57 +477,57 @@ static struct rgt *rgt_new_at(struct kunit *test, u64 start, u64 rate, u32 n,
 	for (m = s->member; m < s->member + n; m++) {
 		timerqueue_init(&m->node);
 		m->load = load;
-		m->call = RGT_NEVER;
-		m->arrive = RGT_NEVER;
+		m->call = SIM_NEVER;
+		m->arrive = SIM_NEVER;
 		m->head = (m - s->member) << 20;
 		m->tail = m->head;
 	}
-	rgt_set_rate(s, rate);
-	rgt_update(s);
+	sim_set_rate(s, rate);
+	sim_update(s);
 
 	return s;
 }
 
-static struct rgt *rgt_new(struct kunit *test, u64 rate, u32 n,
-			   const struct rgt_load *load, u32 seed)
+static struct sim *sim_new(struct kunit *test, u64 rate, u32 n,
+			   const struct sim_load *load, u32 seed)
 {
-	return rgt_new_at(test, 1, rate, n, load, seed);
+	return sim_new_at(test, 1, rate, n, load, seed);
 }
 
-static struct rgt *rgt_new_full(struct kunit *test, u64 rate, u32 n,
-				const struct rgt_load *load, u32 seed)
+static struct sim *sim_new_full(struct kunit *test, u64 rate, u32 n,
+				const struct sim_load *load, u32 seed)
 {
-	struct rgt *s = rgt_new(test, rate, n, load, seed);
+	struct sim *s = sim_new(test, rate, n, load, seed);
 
-	rgt_fill(s, 0, n, load);
+	sim_fill(s, 0, n, load);
 	return s;
 }
 
 /* Some packets, one at a time */
-static void rgt_trickle(struct rgt *s, struct rgt_member *m, u32 packets,
+static void sim_trickle(struct sim *s, struct sim_member *m, u32 packets,
 			u64 ns)
 {
 	while (packets--) {
-		rgt_add(s, m, 1);
-		rgt_run(s, ns);
+		sim_add(s, m, 1);
+		sim_run(s, ns);
 	}
 }
 
-static u32 rgt_quantum(const struct rgt *s)
+static u32 sim_quantum(const struct sim *s)
 {
 	return max(s->group.quantum, s->group.longest);
 }
 
-static u64 rgt_horizon(const struct rgt *s)
+static u64 sim_max_late(const struct sim *s)
 {
-	return rgt_bytes(s, s->member->part.horizon);
+	return sim_bytes(s, s->member->part.max_late);
 }
 
 /* What slack sends early, and the ns that members and packets may round */
-static u64 rgt_slack(const struct rgt *s)
+static u64 sim_slack(const struct sim *s)
 {
-	return min(rgt_bytes(s, RATE_GROUP_SLACK), RGT_MTU) +
-	       rgt_bytes(s, s->n + 8);
+	return min(sim_bytes(s, RATE_GROUP_SLACK), SIM_MTU) +
+	       sim_bytes(s, s->n + 8);
 }
 
 /* The upper bound that the comment states, less R x t. If all are called when
@@ -535,14 +535,14 @@ static u64 rgt_slack(const struct rgt *s)
  * than what is left of its slot, and what it has paid for in advance. What is
  * missing is the mirror image.
  */
-static u64 rgt_bound(const struct rgt *s, bool on_time)
+static u64 sim_bound(const struct sim *s, bool on_time)
 {
-	u32 longest, most = RGT_MTU, ahead = 0;
-	const struct rgt_member *m;
+	u32 longest, most = SIM_MTU, ahead = 0;
+	const struct sim_member *m;
 	u64 bound = 0;
 
 	for (m = s->member; m < s->member + s->n; m++) {
-		longest = rgt_longest(m->load);
+		longest = sim_longest(m->load);
 		most = max(most, longest);
 		if (m->load->ahead)
 			ahead = 2 * RATE_GROUP_AHEAD;
@@ -550,37 +550,37 @@ static u64 rgt_bound(const struct rgt *s, bool on_time)
 			bound += max3(RATE_GROUP_QUANTUM, m->load->take,
 				      s->group.longest) *
 				 (m->load->exempt ? 2 : 1) + 2 * longest;
-		else if (longest != RGT_MTU || m->load->len[0] != RGT_MTU ||
+		else if (longest != SIM_MTU || m->load->len[0] != SIM_MTU ||
 			 m->load->overhead)
 			bound += longest;
 		if (on_time && !m->full)
-			bound += max(s->group.advance, RATE_GROUP_SMALL);
+			bound += max(s->group.prepay, RATE_GROUP_SMALL);
 	}
 
-	return bound + (on_time ? most + ahead + rgt_slack(s) :
-				  2 * RATE_GROUP_AHEAD + RGT_MTU);
+	return bound + (on_time ? most + ahead + sim_slack(s) :
+				  2 * RATE_GROUP_AHEAD + SIM_MTU);
 }
 
-static void rgt_expect(struct rgt *s, u64 excess, u64 shortage)
+static void sim_expect(struct sim *s, u64 excess, u64 shortage)
 {
-	RGT_EXPECT(s, rgt_max(&s->excess), LE, excess);
-	RGT_EXPECT(s, rgt_max(&s->shortage), LE, shortage);
+	SIM_EXPECT(s, sim_max(&s->excess), LE, excess);
+	SIM_EXPECT(s, sim_max(&s->shortage), LE, shortage);
 }
 
-static void rgt_expect_on_time(struct rgt *s)
+static void sim_expect_on_time(struct sim *s)
 {
-	rgt_expect(s, rgt_bound(s, true), rgt_bound(s, true));
+	sim_expect(s, sim_bound(s, true), sim_bound(s, true));
 }
 
-static void rgt_expect_near(struct rgt *s, u64 is, u64 want, u64 error,
+static void sim_expect_near(struct sim *s, u64 is, u64 want, u64 error,
 			    const char *what)
 {
-	RGT_EXPECT_MSG(s, is, LE, want + error, what);
-	RGT_EXPECT_MSG(s, is + error, GE, want, what);
+	SIM_EXPECT_MSG(s, is, LE, want + error, what);
+	SIM_EXPECT_MSG(s, is + error, GE, want, what);
 }
 
 /* Jain's index of what members have sent, in millionths */
-static void rgt_expect_fair(struct rgt *s, u32 least)
+static void sim_expect_fair(struct sim *s, u32 least)
 {
 	u64 sent, sum = 0, squares = 0;
 	u32 i;
@@ -591,73 +591,73 @@ static void rgt_expect_fair(struct rgt *s, u32 least)
 		squares += sent * sent;
 	}
 	squares = max(div_u64(squares * s->n, 1000000), 1);
-	RGT_EXPECT(s, mul_u64_u64_div_u64(sum, sum, squares), GE, least);
+	SIM_EXPECT(s, mul_u64_u64_div_u64(sum, sum, squares), GE, least);
 }
 
-/* If the group was busy since the beginning, the tail says what was sent and
+/* If the group was busy since the beginning, the TAT says what was sent and
  * what was granted and is still to be sent, and nothing else (but for a ns that
  * seems unused due to rounding).
  */
-static void rgt_expect_exact(struct rgt *s)
+static void sim_expect_exact(struct sim *s)
 {
-	s64 off = rgt_tail(s) - s->start - atomic64_read(&s->group.skipped);
+	s64 off = sim_tat(s) - s->start - atomic64_read(&s->group.skipped);
 	s64 bytes = s->total;
 	u32 i;
 
 	for (i = 0; i < s->n; i++)
 		bytes += s->member[i].part.left - s->member[i].part.unpaid;
-	off -= rgt_ns(s, bytes);
-	RGT_EXPECT(s, abs(off), LE, s->n + 1);
+	off -= sim_ns(s, bytes);
+	SIM_EXPECT(s, abs(off), LE, s->n + 1);
 }
 
 /* Cases */
 
 /* All that follows from the rate and the number of members */
-static void rgt_test_numbers(struct kunit *test)
+static void rate_group_test_numbers(struct kunit *test)
 {
 	static const struct {
 		u64	rate;
-		u32	n, credit, patience, quantum, advance, slack;
-		u64	horizon;
+		u32	n, credit, patience, quantum, prepay, slack;
+		u64	max_late;
 	} sets[] = {
-		{ RGT_GBIT, 1, 0, 0, 12288, 12288, 5000, 25 * RGT_MS },
-		{ RGT_GBIT, 4, 0, 0, 6250, 3125, 5000, 25 * RGT_MS },
-		{ RGT_GBIT, 100, 0, 0, 250, 125, 5000, 25 * RGT_MS },
-		{ 10 * RGT_GBIT, 20, 0, 0, 12288, 6250, 1211, 25 * RGT_MS },
-		{ RGT_GBIT / 2000, 1, 0, 0, 12, 6, 5000, 48448000 },
+		{ SIM_GBIT, 1, 0, 0, 12288, 12288, 5000, 25 * SIM_MS },
+		{ SIM_GBIT, 4, 0, 0, 6250, 3125, 5000, 25 * SIM_MS },
+		{ SIM_GBIT, 100, 0, 0, 250, 125, 5000, 25 * SIM_MS },
+		{ 10 * SIM_GBIT, 20, 0, 0, 12288, 6250, 1211, 25 * SIM_MS },
+		{ SIM_GBIT / 2000, 1, 0, 0, 12, 6, 5000, 48448000 },
 		{ 1, 1, 0, 0, 0, 0, 5000, 47312500000 },
-		{ RGT_GBIT, 1, 4000000, 0, 12288, 12288, 5000, 32000000 },
-		{ RGT_GBIT, 1, 0, 1000000, 12288, 12288, 5000, 8000000 },
-		{ RGT_GBIT, 1, 0, 1000, 12288, 12288, 5000, RGT_MS },
+		{ SIM_GBIT, 1, 4000000, 0, 12288, 12288, 5000, 32000000 },
+		{ SIM_GBIT, 1, 0, 1000000, 12288, 12288, 5000, 8000000 },
+		{ SIM_GBIT, 1, 0, 1000, 12288, 12288, 5000, SIM_MS },
 		{ 1000000, 1, U32_MAX, 0, 200, 100, 5000, 268435456000 },
 		{ 0, 1, 0, 0, 0, 0, 0, 0 },
 	};
 	static const u32 used[] = { 4, 101, 0 };
 	struct rate_group_member *part;
-	struct rgt_load load = rgt_equal;
-	struct rgt *s;
+	struct sim_load load = sim_equal;
+	struct sim *s;
 	u32 i;
 
 	/* The quantum is for the queues that are in use, if not all are */
-	s = rgt_new(test, RGT_GBIT, 100, &rgt_equal, 1);
+	s = sim_new(test, SIM_GBIT, 100, &sim_equal, 1);
 	for (i = 0; i < ARRAY_SIZE(used); i++) {
 		s->group.queues = used[i];
-		rgt_set_rate(s, RGT_GBIT);
-		RGT_EXPECT(s, s->group.quantum, EQ, i ? 250 : 6250);
+		sim_set_rate(s, SIM_GBIT);
+		SIM_EXPECT(s, s->group.quantum, EQ, i ? 250 : 6250);
 	}
 
 	for (i = 0; i < ARRAY_SIZE(sets); i++) {
 		load.credit = sets[i].credit;
 		load.patience = sets[i].patience;
-		s = rgt_new(test, 0, sets[i].n, &load, i);
-		rgt_set_rate(s, sets[i].rate);
-		rgt_update(s);
-		RGT_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
-		s = rgt_new(test, sets[i].rate, sets[i].n + 1, &load, i);
+		s = sim_new(test, 0, sets[i].n, &load, i);
+		sim_set_rate(s, sets[i].rate);
+		sim_update(s);
+		SIM_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
+		s = sim_new(test, sets[i].rate, sets[i].n + 1, &load, i);
 		part = &s->member[sets[i].n].part;
 		rtnl_lock();
 		rate_group_leave(part, 1);
-		RGT_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
+		SIM_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
 		/* Who takes slots of its own length counts for nothing */
 		rate_group_join(&s->group, part, false, 1);
 		rate_group_leave(part, 1);
@@ -666,238 +666,238 @@ static void rgt_test_numbers(struct kunit *test)
 		s->group.longest = 9000;
 		rate_group_set_rate(&s->group, s->rate, 1);
 		rtnl_unlock();
-		RGT_EXPECT(s, s->group.longest, EQ, RGT_MTU);
-		RGT_EXPECT(s, s->group.members, EQ, sets[i].n);
-		RGT_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
-		RGT_EXPECT(s, s->group.advance, EQ, sets[i].advance);
+		SIM_EXPECT(s, s->group.longest, EQ, SIM_MTU);
+		SIM_EXPECT(s, s->group.members, EQ, sets[i].n);
+		SIM_EXPECT(s, s->group.quantum, EQ, sets[i].quantum);
+		SIM_EXPECT(s, s->group.prepay, EQ, sets[i].prepay);
 		part = &s->member->part;
-		RGT_EXPECT(s, part->slack, EQ, sets[i].slack);
+		SIM_EXPECT(s, part->slack, EQ, sets[i].slack);
 		if (sets[i].credit)
-			rgt_expect_near(s, part->backdate, sets[i].horizon, 1,
+			sim_expect_near(s, part->burst_ns, sets[i].max_late, 1,
 					"burst");
 		if (s->rate)
-			rgt_expect_near(s, part->horizon, sets[i].horizon, 1,
-					"horizon");
+			sim_expect_near(s, part->max_late, sets[i].max_late, 1,
+					"max_late");
 	}
 }
 
 /* A group of one is a shaper: exact, and as smooth as its packets and timers,
  * and has nobody to be fair to
  */
-static void rgt_test_alone(struct kunit *test)
+static void rate_group_test_alone(struct kunit *test)
 {
 	static const u64 rates[] = {
-		1000, 125000, RGT_GBIT, 10 * RGT_GBIT, 100 * RGT_GBIT,
-		800 * RGT_GBIT,
+		1000, 125000, SIM_GBIT, 10 * SIM_GBIT, 100 * SIM_GBIT,
+		800 * SIM_GBIT,
 	};
 	u64 bound, ns;
-	struct rgt *s;
+	struct sim *s;
 	u32 i, j, len;
 
 	for (i = 0; i < ARRAY_SIZE(rates) * 4; i++) {
 		j = i % 4;
-		len = rgt_longest(rgt_loads[j]);
-		s = rgt_new_full(test, rates[i / 4], 1, rgt_loads[j], i);
-		ns = clamp_t(u64, NSEC_PER_SEC, rgt_ns(s, 20ULL * len),
-			     rgt_ns(s, 50000ULL * len));
-		rgt_run(s, ns);
+		len = sim_longest(sim_loads[j]);
+		s = sim_new_full(test, rates[i / 4], 1, sim_loads[j], i);
+		ns = clamp_t(u64, NSEC_PER_SEC, sim_ns(s, 20ULL * len),
+			     sim_ns(s, 50000ULL * len));
+		sim_run(s, ns);
 
-		bound = len + rgt_slack(s);
-		rgt_expect(s, bound, bound);
-		rgt_expect_near(s, s->sent, rgt_bytes(s, ns), bound, "exact");
-		rgt_expect_exact(s);
+		bound = len + sim_slack(s);
+		sim_expect(s, bound, bound);
+		sim_expect_near(s, s->sent, sim_bytes(s, ns), bound, "exact");
+		sim_expect_exact(s);
 		/* What slack is for */
-		if (s->rate >= 10 * RGT_GBIT && !j)
-			RGT_EXPECT(s, s->calls * 4, LE, s->packets * 3);
+		if (s->rate >= 10 * SIM_GBIT && !j)
+			SIM_EXPECT(s, s->calls * 4, LE, s->packets * 3);
 	}
 }
 
-static const struct rgt_saturated {
+static const struct sim_saturated {
 	const char	*name;
 	u64		start, rate;
 	u32		n;
-} rgt_saturated[] = {
-	{ "1 at 10 Gbit",	1, 10 * RGT_GBIT, 1 },
-	{ "2 at 1 Gbit",	1, RGT_GBIT, 2 },
-	{ "7 at 10 Gbit",	1, 10 * RGT_GBIT, 7 },
-	{ "40 at 100 Mbit",	1, RGT_GBIT / 10, 40 },
-	{ "40 at 40 Gbit",	1, 40 * RGT_GBIT, 40 },
-	{ "256 at 100 Gbit",	1, 100 * RGT_GBIT, 256 },
-	{ "1000 at 10 Gbit",	1, 10 * RGT_GBIT, 1000 },
+} sim_saturated[] = {
+	{ "1 at 10 Gbit",	1, 10 * SIM_GBIT, 1 },
+	{ "2 at 1 Gbit",	1, SIM_GBIT, 2 },
+	{ "7 at 10 Gbit",	1, 10 * SIM_GBIT, 7 },
+	{ "40 at 100 Mbit",	1, SIM_GBIT / 10, 40 },
+	{ "40 at 40 Gbit",	1, 40 * SIM_GBIT, 40 },
+	{ "256 at 100 Gbit",	1, 100 * SIM_GBIT, 256 },
+	{ "1000 at 10 Gbit",	1, 10 * SIM_GBIT, 1000 },
 	/* The clock changes its sign, or wraps, in the middle of it all */
-	{ "sign",		S64_MAX - 4 * RGT_MS, RGT_GBIT, 7 },
-	{ "wrap",		U64_MAX - 4 * RGT_MS, RGT_GBIT, 7 },
-	{ "wrap of one",	U64_MAX - 4 * RGT_MS, RGT_GBIT, 1 },
-	{ "negative",		BIT_ULL(63) + 4 * RGT_MS, RGT_GBIT, 2 },
+	{ "sign",		S64_MAX - 4 * SIM_MS, SIM_GBIT, 7 },
+	{ "wrap",		U64_MAX - 4 * SIM_MS, SIM_GBIT, 7 },
+	{ "wrap of one",	U64_MAX - 4 * SIM_MS, SIM_GBIT, 1 },
+	{ "negative",		BIT_ULL(63) + 4 * SIM_MS, SIM_GBIT, 2 },
 };
 
-KUNIT_ARRAY_PARAM_DESC(rgt_saturated, rgt_saturated, name);
+KUNIT_ARRAY_PARAM_DESC(sim_saturated, sim_saturated, name);
 
 /* One packet too much, or missing, for all together; and turns are taken, as
  * long as they should be
  */
-static void rgt_test_saturated(struct kunit *test)
+static void rate_group_test_saturated(struct kunit *test)
 {
-	const struct rgt_saturated *p = test->param_value;
-	struct rgt *s = rgt_new_at(test, p->start, p->rate, p->n, &rgt_equal,
+	const struct sim_saturated *p = test->param_value;
+	struct sim *s = sim_new_at(test, p->start, p->rate, p->n, &sim_equal,
 				   p->n);
-	u64 bound, quantum = rgt_quantum(s);
+	u64 bound, quantum = sim_quantum(s);
 	u32 i;
 
-	rgt_fill(s, 0, p->n, &rgt_equal);
-	rgt_run(s, rgt_ns(s, 6 * quantum * p->n));
-	rgt_run_anew(s, rgt_ns(s, 60 * quantum * p->n));
+	sim_fill(s, 0, p->n, &sim_equal);
+	sim_run(s, sim_ns(s, 6 * quantum * p->n));
+	sim_run_anew(s, sim_ns(s, 60 * quantum * p->n));
 
-	rgt_expect_on_time(s);
-	rgt_expect_fair(s, 999900);
-	rgt_expect_exact(s);
-	bound = rgt_ns(s, (quantum + RGT_MTU) * p->n) + p->n +
+	sim_expect_on_time(s);
+	sim_expect_fair(s, 999900);
+	sim_expect_exact(s);
+	bound = sim_ns(s, (quantum + SIM_MTU) * p->n) + p->n +
 		2 * s->member->part.slack;
 	for (i = 0; i < p->n; i++)
-		RGT_EXPECT(s, s->member[i].wait, LE, bound);
-	rgt_expect_near(s, s->moves * quantum, s->sent,
+		SIM_EXPECT(s, s->member[i].wait, LE, bound);
+	sim_expect_near(s, s->moves * quantum, s->sent,
 			div_u64(s->sent, 50) + p->n * quantum, "turns");
 }
 
-static const struct rgt_load rgt_big = { .len = RGT_LEN(9000) };
-static const struct rgt_load rgt_more = { .len = RGT_ANY, .overhead = 150 };
-static const struct rgt_load rgt_less = { .len = RGT_ANY, .overhead = -60 };
+static const struct sim_load sim_big = { .len = SIM_LEN(9000) };
+static const struct sim_load sim_more = { .len = SIM_ANY, .overhead = 150 };
+static const struct sim_load sim_less = { .len = SIM_ANY, .overhead = -60 };
 
 /* Members with other packets get the same in bytes; debts are paid */
-static void rgt_test_fair(struct kunit *test)
+static void rate_group_test_fair(struct kunit *test)
 {
-	static const struct rgt_load *mixes[][2] = {
-		{ &rgt_any, &rgt_any },
-		{ &rgt_mixed, &rgt_mixed },
-		{ &rgt_gso, &rgt_equal },
-		{ &rgt_big, &rgt_equal },
-		{ &rgt_small, &rgt_equal },
-		{ &rgt_more, &rgt_less },
-		{ &rgt_huge, &rgt_big },
-		{ &rgt_gso, &rgt_huge },
+	static const struct sim_load *mixes[][2] = {
+		{ &sim_any, &sim_any },
+		{ &sim_mixed, &sim_mixed },
+		{ &sim_gso, &sim_equal },
+		{ &sim_big, &sim_equal },
+		{ &sim_small, &sim_equal },
+		{ &sim_more, &sim_less },
+		{ &sim_huge, &sim_big },
+		{ &sim_gso, &sim_huge },
 	};
-	static const u64 rates[] = { RGT_GBIT / 10, RGT_GBIT, 10 * RGT_GBIT };
-	const struct rgt_load *one, *others;
-	struct rgt_member *m;
-	struct rgt *s;
+	static const u64 rates[] = { SIM_GBIT / 10, SIM_GBIT, 10 * SIM_GBIT };
+	const struct sim_load *one, *others;
+	struct sim_member *m;
+	struct sim *s;
 	u32 i, len;
 
 	for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(mixes); i++) {
 		one = mixes[i / ARRAY_SIZE(rates)][0];
 		others = mixes[i / ARRAY_SIZE(rates)][1];
-		len = max(rgt_longest(one), rgt_longest(others));
-		s = rgt_new_full(test, rates[i % ARRAY_SIZE(rates)], 8, others,
+		len = max(sim_longest(one), sim_longest(others));
+		s = sim_new_full(test, rates[i % ARRAY_SIZE(rates)], 8, others,
 				 i);
-		rgt_fill(s, 0, 1, one);
-		rgt_fill(s, 4, 5, one);
-		rgt_run(s, rgt_ns(s, 250ULL * s->n * len));
-		rgt_expect_fair(s, 998000);
-		rgt_expect_on_time(s);
-		rgt_expect_exact(s);
+		sim_fill(s, 0, 1, one);
+		sim_fill(s, 4, 5, one);
+		sim_run(s, sim_ns(s, 250ULL * s->n * len));
+		sim_expect_fair(s, 998000);
+		sim_expect_on_time(s);
+		sim_expect_exact(s);
 		/* Clocks stand still while siblings have their turns */
 		for (m = s->member; m < s->member + s->n; m++)
-			rgt_expect_near(s, m->clock - s->start,
-					rgt_ns(s, m->sent), m->part.slack +
-					rgt_ns(s, rgt_longest(m->load)) + 200,
+			sim_expect_near(s, m->clock - s->start,
+					sim_ns(s, m->sent), m->part.slack +
+					sim_ns(s, sim_longest(m->load)) + 200,
 					"clock");
 	}
 }
 
-static const struct rgt_load rgt_mice[] = {
-	{ .len = RGT_LEN(300), .burst = 1, .pause = 400000 },
-	{ .len = RGT_LEN(1514), .burst = 20, .pause = 10000000 },
-	{ .len = RGT_LEN(300), .burst = 1, .pause = 60000 },
+static const struct sim_load sim_mice[] = {
+	{ .len = SIM_LEN(300), .burst = 1, .pause = 400000 },
+	{ .len = SIM_LEN(1514), .burst = 20, .pause = 10000000 },
+	{ .len = SIM_LEN(300), .burst = 1, .pause = 60000 },
 };
 
 /* A late timer costs no rate, whatever light members skipped meanwhile */
-static void rgt_test_skipped(struct kunit *test)
+static void rate_group_test_skipped(struct kunit *test)
 {
-	static const struct rgt_load elephants[] = {
-		{ .len = RGT_LEN(1514), .late = 800000 },
-		{ .len = RGT_ANY, .late = 800000 },
-		{ .len = RGT_MIXED, .late = 800000 },
-		{ .len = RGT_LEN(1514), .late = 800000, .take = 20000 },
+	static const struct sim_load elephants[] = {
+		{ .len = SIM_LEN(1514), .late = 800000 },
+		{ .len = SIM_ANY, .late = 800000 },
+		{ .len = SIM_MIXED, .late = 800000 },
+		{ .len = SIM_LEN(1514), .late = 800000, .take = 20000 },
 	};
-	struct rgt *s;
+	struct sim *s;
 	u32 i, n;
 	u64 ns;
 
 	for (i = 0; i < ARRAY_SIZE(elephants) * 12; i++) {
 		n = i % 4 / 2 + 1;
-		s = rgt_new(test, i % 2 ? 10 * RGT_GBIT : RGT_GBIT, 40,
-			    &rgt_equal, i);
-		rgt_fill(s, 0, n, &elephants[i / 12]);
-		rgt_begin(s, n, s->n, &rgt_mice[i % 12 / 4]);
+		s = sim_new(test, i % 2 ? 10 * SIM_GBIT : SIM_GBIT, 40,
+			    &sim_equal, i);
+		sim_fill(s, 0, n, &elephants[i / 12]);
+		sim_begin(s, n, s->n, &sim_mice[i % 12 / 4]);
 		/* The first time may be lost */
-		rgt_run(s, 10 * RGT_MS);
-		rgt_run_anew(s, 200 * RGT_MS);
+		sim_run(s, 10 * SIM_MS);
+		sim_run_anew(s, 200 * SIM_MS);
 		/* It may have been late then, and may be now */
-		ns = 200 * RGT_MS - 2 * elephants->late;
-		RGT_EXPECT(s, s->sent * 1000, GE, rgt_bytes(s, ns) * 999);
+		ns = 200 * SIM_MS - 2 * elephants->late;
+		SIM_EXPECT(s, s->sent * 1000, GE, sim_bytes(s, ns) * 999);
 	}
 }
 
 /* All together make up for no more than the horizon: of the time that a light
  * member skipped while they were stopped, and of what nobody used since
  */
-static void rgt_test_claims(struct kunit *test)
+static void rate_group_test_claims(struct kunit *test)
 {
-	struct rgt *s;
+	struct sim *s;
 	u32 i, j;
 
 	for (i = 0; i < 2; i++) {
-		s = rgt_new_full(test, RGT_GBIT, 4, &rgt_equal, i);
-		rgt_drop(s, &s->member[3]);
-		rgt_run(s, RGT_MS);
+		s = sim_new_full(test, SIM_GBIT, 4, &sim_equal, i);
+		sim_drop(s, &s->member[3]);
+		sim_run(s, SIM_MS);
 		for (j = 0; j < 3; j++)
-			rgt_stop(s, &s->member[j],
-				 100 * RGT_MS - j * 10 * NSEC_PER_USEC);
-		rgt_drop(s, &s->member[2]);
+			sim_stop(s, &s->member[j],
+				 100 * SIM_MS - j * 10 * NSEC_PER_USEC);
+		sim_drop(s, &s->member[2]);
 		for (j = 0; j < 850; j++) {
-			rgt_add(s, &s->member[3], 1);
-			rgt_run(s, 100 * NSEC_PER_USEC);
+			sim_add(s, &s->member[3], 1);
+			sim_run(s, 100 * NSEC_PER_USEC);
 		}
 		/* In the second run, one waited for 15 ms and goes first */
 		if (i)
-			rgt_fill(s, 2, 3, &rgt_equal);
+			sim_fill(s, 2, 3, &sim_equal);
 		s->excess.max = 0;
-		rgt_run(s, 20 * RGT_MS);
-		rgt_expect_near(s, rgt_max(&s->excess), rgt_horizon(s),
-				rgt_bound(s, false), "claims");
+		sim_run(s, 20 * SIM_MS);
+		sim_expect_near(s, sim_max(&s->excess), sim_max_late(s),
+				sim_bound(s, false), "claims");
 	}
 }
 
 /* Slack follows how late calls are on average, and goes back with it */
-static void rgt_test_lag(struct kunit *test)
+static void rate_group_test_lateness(struct kunit *test)
 {
 	static const struct {
 		u32	tick, least, most;	/* ns */
 	} sets[] = {
 		{ 0, 5000, 5000 },
 		{ 40000, 10000, 40000 },
-		{ NSEC_PER_MSEC, 40000, RATE_GROUP_LAG },
+		{ NSEC_PER_MSEC, 40000, RATE_GROUP_MAX_SLACK },
 		{ 0, 5000, 5000 },
 	};
-	struct rgt_load load = rgt_equal;
-	struct rgt *s;
+	struct sim_load load = sim_equal;
+	struct sim *s;
 	u32 i;
 
-	s = rgt_new_full(test, RGT_GBIT, 2, &load, 1);
+	s = sim_new_full(test, SIM_GBIT, 2, &load, 1);
 	for (i = 0; i < ARRAY_SIZE(sets); i++) {
 		load.tick = sets[i].tick;
-		rgt_run(s, 200 * RGT_MS);
-		RGT_EXPECT(s, s->member->part.slack, GE, sets[i].least);
-		RGT_EXPECT(s, s->member->part.slack, LE, sets[i].most);
+		sim_run(s, 200 * SIM_MS);
+		SIM_EXPECT(s, s->member->part.slack, GE, sets[i].least);
+		SIM_EXPECT(s, s->member->part.slack, LE, sets[i].most);
 	}
 }
 
-static const struct rgt_lateness {
+static const struct sim_lateness {
 	const char	*name;
 	u32		tick;	/* as in a load, */
 	u32		late;	/* ns */
 	u32		stop;	/* of members, every 100 ms, ns */
 	u32		stops;	/* how many of them */
-} rgt_lateness[] = {
+} sim_lateness[] = {
 	{ "ticks of 4 ms",	.tick = 4 * NSEC_PER_MSEC },
 	{ "ticks of 10 ms",	.tick = 10 * NSEC_PER_MSEC },
 	{ "300 us late",	.late = 2400 * NSEC_PER_USEC },
@@ -906,287 +906,287 @@ static const struct rgt_lateness {
 	{ "for longer",		.stop = 60 * NSEC_PER_MSEC, .stops = U32_MAX },
 };
 
-KUNIT_ARRAY_PARAM_DESC(rgt_lateness, rgt_lateness, name);
+KUNIT_ARRAY_PARAM_DESC(sim_lateness, sim_lateness, name);
 
 /* Lateness of less than the horizon costs no rate, whoever is late. It is made
  * up for at once, and those who are called together still take turns.
  */
-static void rgt_test_late(struct kunit *test)
+static void rate_group_test_late_calls(struct kunit *test)
 {
-	const struct rgt_lateness *p = test->param_value;
+	const struct sim_lateness *p = test->param_value;
 	static const u32 n[] = { 1, 2, 8, 40 };
-	struct rgt_load load = rgt_equal;
+	struct sim_load load = sim_equal;
 	u64 late, lost = 0;
 	u32 i, j, k;
-	struct rgt *s;
+	struct sim *s;
 
 	load.tick = p->tick;
 	load.late = p->late;
 	late = p->tick + 2ULL * p->late + p->stop;
-	if (late > RATE_GROUP_HORIZON) {
-		lost = late - RATE_GROUP_HORIZON;
-		late = RATE_GROUP_HORIZON;
+	if (late > RATE_GROUP_MAX_LATE) {
+		lost = late - RATE_GROUP_MAX_LATE;
+		late = RATE_GROUP_MAX_LATE;
 	}
 	for (i = 0; i < ARRAY_SIZE(n); i++) {
-		s = rgt_new_full(test, RGT_GBIT, n[i], &load, i);
+		s = sim_new_full(test, SIM_GBIT, n[i], &load, i);
 		for (j = 0; j < 10; j++) {
 			for (k = 0; k < min(p->stops, n[i]); k++)
-				rgt_stop(s, &s->member[k], p->stop);
-			rgt_run(s, 100 * RGT_MS);
+				sim_stop(s, &s->member[k], p->stop);
+			sim_run(s, 100 * SIM_MS);
 		}
-		RGT_EXPECT(s, s->sent * 100, GE,
-			   rgt_bytes(s, NSEC_PER_SEC - 10 * lost) * 99);
+		SIM_EXPECT(s, s->sent * 100, GE,
+			   sim_bytes(s, NSEC_PER_SEC - 10 * lost) * 99);
 		/* It may be late again before it has made up for that */
-		RGT_EXPECT(s, rgt_max(&s->excess), LE, rgt_bound(s, false) +
-			   rgt_bytes(s, late));
+		SIM_EXPECT(s, sim_max(&s->excess), LE, sim_bound(s, false) +
+			   sim_bytes(s, late));
 		if (p->tick)
-			rgt_expect_fair(s, 999000);
+			sim_expect_fair(s, 999000);
 	}
 }
 
 /* One token bucket for all: what the group did not use may go at once */
-static void rgt_test_burst(struct kunit *test)
+static void rate_group_test_burst(struct kunit *test)
 {
-	static const struct rgt_load loads[] = {
-		{ .len = RGT_LEN(1514), .credit = 100 * 1514 },
-		{ .len = RGT_ANY, .credit = 100 * 1514 },
-		{ .len = RGT_MIXED, .credit = 100 * 1514 },
-		{ .len = RGT_LEN(200), .overhead = 24, .credit = 100 * 1514 },
+	static const struct sim_load loads[] = {
+		{ .len = SIM_LEN(1514), .credit = 100 * 1514 },
+		{ .len = SIM_ANY, .credit = 100 * 1514 },
+		{ .len = SIM_MIXED, .credit = 100 * 1514 },
+		{ .len = SIM_LEN(200), .overhead = 24, .credit = 100 * 1514 },
 	};
 	u64 bound, burst = loads->credit;
 	u32 i, j, k, ns;
-	struct rgt *s;
+	struct sim *s;
 
 	for (i = 0; i < ARRAY_SIZE(loads) * 2; i++) {
-		s = rgt_new(test, RGT_GBIT, i % 2 ? 20 : 1, &loads[i / 2], i);
-		ns = rgt_ns(s, 10 * rgt_longest(&loads[i / 2]));
+		s = sim_new(test, SIM_GBIT, i % 2 ? 20 : 1, &loads[i / 2], i);
+		ns = sim_ns(s, 10 * sim_longest(&loads[i / 2]));
 		for (j = 0; j < 10; j++) {
-			rgt_run(s, 10 * RGT_MS);
+			sim_run(s, 10 * SIM_MS);
 			/* At 10 to 90 % it remains full, but for a packet */
-			rgt_trickle(s, s->member, i & 1 ? 0 : 500,
+			sim_trickle(s, s->member, i & 1 ? 0 : 500,
 				    ns / (j % 9 + 1));
 			s->excess.max = 0;
-			rgt_fill(s, 0, s->n, &loads[i / 2]);
-			rgt_run_anew(s, NSEC_PER_USEC);
-			bound = rgt_bound(s, true) + 2 * RGT_MTU;
-			rgt_expect_near(s, s->sent, burst, bound, "burst");
-			rgt_run(s, 10 * RGT_MS);
-			rgt_expect(s, burst + bound, bound);
+			sim_fill(s, 0, s->n, &loads[i / 2]);
+			sim_run_anew(s, NSEC_PER_USEC);
+			bound = sim_bound(s, true) + 2 * SIM_MTU;
+			sim_expect_near(s, s->sent, burst, bound, "burst");
+			sim_run(s, 10 * SIM_MS);
+			sim_expect(s, burst + bound, bound);
 			for (k = 0; k < s->n; k++)
-				rgt_drop(s, &s->member[k]);
+				sim_drop(s, &s->member[k]);
 		}
 	}
 }
 
 /* A member that waits for something else does not lose its time */
-static void rgt_test_patience(struct kunit *test)
+static void rate_group_test_patience(struct kunit *test)
 {
-	static const struct rgt_load loads[] = {
-		{ .len = RGT_LEN(1514), .patience = 64 * 1514 },
-		{ .len = RGT_MIXED, .patience = 64 * 1514 },
+	static const struct sim_load loads[] = {
+		{ .len = SIM_LEN(1514), .patience = 64 * 1514 },
+		{ .len = SIM_MIXED, .patience = 64 * 1514 },
 	};
 	struct rate_group_member *part;
-	struct rgt_member *m;
-	struct rgt *s;
+	struct sim_member *m;
+	struct sim *s;
 	u32 i, j;
 	u64 when;
 
 	for (i = 0; i < ARRAY_SIZE(loads); i++) {
-		s = rgt_new(test, RGT_GBIT / 100, 1, &loads[i], i);
+		s = sim_new(test, SIM_GBIT / 100, 1, &loads[i], i);
 		m = s->member;
 		part = &m->part;
-		rgt_stop(s, m, RGT_NEVER);
-		rgt_run(s, 50 * RGT_MS);
-		rgt_add(s, m, 2);
+		sim_stop(s, m, SIM_NEVER);
+		sim_run(s, 50 * SIM_MS);
+		sim_add(s, m, 2);
 		/* As far as it had something to send, */
-		rate_group_wait(part, rgt_now(s), m->backlog, 0, &when);
-		RGT_EXPECT(s, part->left, LE, rgt_quantum(s));
-		rgt_drop(s, m);
-		rgt_add(s, m, 2);
-		rgt_run(s, 50 * RGT_MS);
+		rate_group_wait(part, sim_now(s), m->backlog, 0, &when);
+		SIM_EXPECT(s, part->left, LE, sim_quantum(s));
+		sim_drop(s, m);
+		sim_add(s, m, 2);
+		sim_run(s, 50 * SIM_MS);
 		/* and has, but not in turns that it passes; */
-		part->excess = 5 * rgt_quantum(s);
-		rate_group_wait(part, rgt_now(s), m->backlog, 0, &when);
-		RGT_EXPECT(s, part->left, LE, m->backlog);
-		RGT_EXPECT(s, part->excess, LT, rgt_quantum(s));
-		rgt_drop(s, m);
-		rgt_add(s, m, 2);
+		part->surplus = 5 * sim_quantum(s);
+		rate_group_wait(part, sim_now(s), m->backlog, 0, &when);
+		SIM_EXPECT(s, part->left, LE, m->backlog);
+		SIM_EXPECT(s, part->surplus, LT, sim_quantum(s));
+		sim_drop(s, m);
+		sim_add(s, m, 2);
 		/* it may send all of a slot at once */
-		rate_group_wait(part, rgt_now(s), m->backlog, m->backlog,
+		rate_group_wait(part, sim_now(s), m->backlog, m->backlog,
 				&when);
 		for (j = 0; j < 2; j++)
-			rate_group_charge(part, rgt_now(s), m->backlog / 2);
-		RGT_EXPECT(s, part->unpaid, EQ, 0);
-		rgt_fill(s, 0, 1, &loads[i]);
+			rate_group_charge(part, sim_now(s), m->backlog / 2);
+		SIM_EXPECT(s, part->unpaid, EQ, 0);
+		sim_fill(s, 0, 1, &loads[i]);
 		/* And has it in one slot */
 		for (j = 0; j < 20; j++) {
-			rgt_stop(s, s->member, rgt_ns(s, 50 * RGT_MTU));
-			rgt_run(s, rgt_ns(s, 100 * RGT_MTU));
+			sim_stop(s, s->member, sim_ns(s, 50 * SIM_MTU));
+			sim_run(s, sim_ns(s, 100 * SIM_MTU));
 		}
-		rgt_expect_near(s, s->sent, 2000ULL * RGT_MTU,
-				2 * rgt_longest(&loads[i]), "time");
-		RGT_EXPECT(s, s->moves * 10, LE, s->packets * 6);
+		sim_expect_near(s, s->sent, 2000ULL * SIM_MTU,
+				2 * sim_longest(&loads[i]), "time");
+		SIM_EXPECT(s, s->moves * 10, LE, s->packets * 6);
 	}
 }
 
 /* Packets that were paid for in advance need no reservation. That is for a ms,
  * for packets that do not come in a burst, and not while others are late.
  */
-static void rgt_test_advance(struct kunit *test)
+static void rate_group_test_prepay(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, 10 * RGT_GBIT, 3, &rgt_equal, 1);
-	struct rgt_member *m = s->member;
+	struct sim *s = sim_new(test, 10 * SIM_GBIT, 3, &sim_equal, 1);
+	struct sim_member *m = s->member;
 	u64 moves, when;
 	u32 i;
 
 	/* Eight packets in advance, at 40 % of the rate */
-	rgt_trickle(s, m, 900, 3 * NSEC_PER_USEC);
-	rgt_expect_near(s, s->moves, 100, 0, "reservations");
-	rgt_expect_on_time(s);
+	sim_trickle(s, m, 900, 3 * NSEC_PER_USEC);
+	sim_expect_near(s, s->moves, 100, 0, "reservations");
+	sim_expect_on_time(s);
 
 	for (i = 0; i < 4; i++) {
 		m->part.credit = 0;
-		rgt_trickle(s, m, 1, 3 * NSEC_PER_USEC);
-		RGT_EXPECT(s, m->part.credit, EQ, s->group.advance);
+		sim_trickle(s, m, 1, 3 * NSEC_PER_USEC);
+		SIM_EXPECT(s, m->part.credit, EQ, s->group.prepay);
 		moves = s->moves;
-		rgt_run(s, RATE_GROUP_KEEP * (i + 7) / 9);
-		rgt_trickle(s, m, 1, 3 * NSEC_PER_USEC);
-		RGT_EXPECT(s, s->moves - moves, EQ, i / 2);
+		sim_run(s, RATE_GROUP_CREDIT_TIME * (i + 7) / 9);
+		sim_trickle(s, m, 1, 3 * NSEC_PER_USEC);
+		SIM_EXPECT(s, s->moves - moves, EQ, i / 2);
 	}
 
 	/* A burst pays anew, and keeps it for later */
 	moves = s->moves;
-	rgt_trickle(s, m, 4, 1);
-	RGT_EXPECT(s, s->moves - moves, EQ, 2);
-	RGT_EXPECT(s, m->part.credit, GT, RGT_MTU);
+	sim_trickle(s, m, 4, 1);
+	SIM_EXPECT(s, s->moves - moves, EQ, 2);
+	SIM_EXPECT(s, m->part.credit, GT, SIM_MTU);
 
 	/* Who has more to send than a slot is no longer below the rate */
-	rgt_add(s, m, 64);
-	rgt_run(s, 5 * NSEC_PER_USEC);
-	RGT_EXPECT(s, m->part.credit, EQ, 0);
-	rgt_run(s, 10 * RGT_MS);
+	sim_add(s, m, 64);
+	sim_run(s, 5 * NSEC_PER_USEC);
+	SIM_EXPECT(s, m->part.credit, EQ, 0);
+	sim_run(s, 10 * SIM_MS);
 
 	/* Not while others wait, or were late of late */
-	rgt_fill(s, 1, 3, &rgt_equal);
+	sim_fill(s, 1, 3, &sim_equal);
 	for (i = 0; i < 300; i++) {
-		rgt_trickle(s, m, 1, 30 * NSEC_PER_USEC);
+		sim_trickle(s, m, 1, 30 * NSEC_PER_USEC);
 		if (i > 2)
-			RGT_EXPECT(s, m->part.credit, EQ, 0);
+			SIM_EXPECT(s, m->part.credit, EQ, 0);
 	}
-	rgt_expect_on_time(s);
-	rgt_stop(s, &s->member[1], RGT_MS);
-	rgt_stop(s, &s->member[2], RGT_MS);
-	rgt_run(s, 2 * RGT_MS);
+	sim_expect_on_time(s);
+	sim_stop(s, &s->member[1], SIM_MS);
+	sim_stop(s, &s->member[2], SIM_MS);
+	sim_run(s, 2 * SIM_MS);
 	for (i = 1; i < 3; i++)
-		rgt_drop(s, &s->member[i]);
+		sim_drop(s, &s->member[i]);
 	when = s->now + RATE_GROUP_MEMORY * BIT(RATE_GROUP_STAMP);
 	for (i = 0; i < 4; i++) {
-		rgt_run(s, (i > 1 ? when : s->now) + RGT_MS - s->now);
+		sim_run(s, (i > 1 ? when : s->now) + SIM_MS - s->now);
 		moves = s->moves;
-		rgt_trickle(s, m, 2, 3 * NSEC_PER_USEC);
-		RGT_EXPECT(s, s->moves - moves, EQ, i > 1 ? 1 : 2);
-		when += 10 * RGT_MS;
+		sim_trickle(s, m, 2, 3 * NSEC_PER_USEC);
+		SIM_EXPECT(s, s->moves - moves, EQ, i > 1 ? 1 : 2);
+		when += 10 * SIM_MS;
 	}
 }
 
-static const struct rgt_flood {
+static const struct sim_flood {
 	const char	*name;
 	u32		n;	/* who do that */
-	struct rgt_load	load;
-} rgt_floods[] = {
-	{ "64", 1, { .len = RGT_LEN(64), .ahead = 1 } },
-	{ "300", 1, { .len = RGT_LEN(300), .ahead = 1 } },
-	{ "1514", 1, { .len = RGT_LEN(1514), .ahead = 1 } },
-	{ "20 x 64", 20, { .len = RGT_LEN(64), .ahead = 1 } },
-	{ "20 x 300", 20, { .len = RGT_LEN(300), .ahead = 1 } },
-	{ "20 x 1514", 20, { .len = RGT_LEN(1514), .ahead = 1 } },
+	struct sim_load	load;
+} sim_floods[] = {
+	{ "64", 1, { .len = SIM_LEN(64), .ahead = 1 } },
+	{ "300", 1, { .len = SIM_LEN(300), .ahead = 1 } },
+	{ "1514", 1, { .len = SIM_LEN(1514), .ahead = 1 } },
+	{ "20 x 64", 20, { .len = SIM_LEN(64), .ahead = 1 } },
+	{ "20 x 300", 20, { .len = SIM_LEN(300), .ahead = 1 } },
+	{ "20 x 1514", 20, { .len = SIM_LEN(1514), .ahead = 1 } },
 	{ "overhead", 1,
-	  { .len = RGT_LEN(64), .overhead = 600, .ahead = 1 } },
-	{ "lone 64", 1, { .len = RGT_LEN(64), .ahead = 1, .single = true } },
-	{ "lone", 1, { .len = RGT_LEN(1514), .ahead = 1, .single = true } },
-	{ "lone, pauses", 1, { .len = RGT_LEN(1514), .ahead = 1,
+	  { .len = SIM_LEN(64), .overhead = 600, .ahead = 1 } },
+	{ "lone 64", 1, { .len = SIM_LEN(64), .ahead = 1, .single = true } },
+	{ "lone", 1, { .len = SIM_LEN(1514), .ahead = 1, .single = true } },
+	{ "lone, pauses", 1, { .len = SIM_LEN(1514), .ahead = 1,
 			       .single = true, .pause = 100000 } },
 	/* One that goes ahead, one that has its turn, and so on */
-	{ "rhythm", 1, { .len = RGT_LEN(1514), .ahead = 2, .single = true } },
-	{ "10 x rhythm", 10, { .len = RGT_LEN(1514), .ahead = 2,
+	{ "rhythm", 1, { .len = SIM_LEN(1514), .ahead = 2, .single = true } },
+	{ "10 x rhythm", 10, { .len = SIM_LEN(1514), .ahead = 2,
 			       .single = true } },
 };
 
-KUNIT_ARRAY_PARAM_DESC(rgt_floods, rgt_floods, name);
+KUNIT_ARRAY_PARAM_DESC(sim_floods, sim_floods, name);
 
 /* Those that go ahead do no harm: they take what they may at once, and of the
  * rate; and, but for a few quanta, no more than their share
  */
-static void rgt_test_flood(struct kunit *test)
+static void rate_group_test_flood(struct kunit *test)
 {
-	const struct rgt_flood *p = test->param_value;
-	struct rgt *s = rgt_new(test, RGT_GBIT, 20, &rgt_equal, 1);
+	const struct sim_flood *p = test->param_value;
+	struct sim *s = sim_new(test, SIM_GBIT, 20, &sim_equal, 1);
 	u32 part, most = RATE_GROUP_AHEAD;
-	struct rgt_member *m;
+	struct sim_member *m;
 
-	rgt_fill(s, 0, 20, &rgt_equal);
+	sim_fill(s, 0, 20, &sim_equal);
 	if (p->load.single)
-		rgt_begin(s, 0, p->n, &p->load);
+		sim_begin(s, 0, p->n, &p->load);
 	else
-		rgt_fill(s, 0, p->n, &p->load);
-	rgt_run(s, 20 * RGT_MS);
-	rgt_run_anew(s, 200 * RGT_MS);
+		sim_fill(s, 0, p->n, &p->load);
+	sim_run(s, 20 * SIM_MS);
+	sim_run_anew(s, 200 * SIM_MS);
 
 	if (p->load.len[0] > RATE_GROUP_SMALL)
 		most /= 2;
-	RGT_EXPECT(s, rgt_max(&s->ahead), LE, most);
-	RGT_EXPECT(s, rgt_max(&s->ahead), GT, 0);
+	SIM_EXPECT(s, sim_max(&s->ahead), LE, most);
+	SIM_EXPECT(s, sim_max(&s->ahead), GT, 0);
 	/* Of what is granted: some 18 slots */
 	if (most == RATE_GROUP_AHEAD)
-		RGT_EXPECT(s, s->went * 18 * RGT_MTU, LE, s->sent * most);
-	part = RGT_GBIT / 5 / 20;
-	most = 2 * RATE_GROUP_AHEAD + RATE_GROUP_OWED * RGT_MTU;
+		SIM_EXPECT(s, s->went * 18 * SIM_MTU, LE, s->sent * most);
+	part = SIM_GBIT / 5 / 20;
+	most = 2 * RATE_GROUP_AHEAD + RATE_GROUP_AHEAD_QUANTA * SIM_MTU;
 	for (m = s->member; m < s->member + s->n; m++) {
-		RGT_EXPECT(s, m->sent, LE, part + most);
+		SIM_EXPECT(s, m->sent, LE, part + most);
 		if (m >= s->member + p->n || !p->load.single)
-			RGT_EXPECT(s, m->sent, GE, part - most);
+			SIM_EXPECT(s, m->sent, GE, part - most);
 	}
-	rgt_expect_on_time(s);
-	rgt_expect_exact(s);
+	sim_expect_on_time(s);
+	sim_expect_exact(s);
 }
 
 /* A sparse flow does not wait, and pays what it cost more, or less, than it
  * asked for. After a flood the rest has its turn again soon.
  */
-static void rgt_test_sparse(struct kunit *test)
+static void rate_group_test_sparse(struct kunit *test)
 {
-	static const struct rgt_load loads[] = {
-		{ .len = RGT_LEN(64), .ahead = 1, .overhead = 300 },
-		{ .len = RGT_LEN(1514), .ahead = 1, .overhead = -14 },
+	static const struct sim_load loads[] = {
+		{ .len = SIM_LEN(64), .ahead = 1, .overhead = 300 },
+		{ .len = SIM_LEN(1514), .ahead = 1, .overhead = -14 },
 	};
-	struct rgt_member *m;
-	struct rgt *s;
+	struct sim_member *m;
+	struct sim *s;
 	u64 bytes;
 	u32 i, j;
 	bool ahead;
 
 	for (i = 0; i < ARRAY_SIZE(loads); i++) {
-		s = rgt_new(test, RGT_GBIT, 32, &loads[i], i);
+		s = sim_new(test, SIM_GBIT, 32, &loads[i], i);
 		m = s->member;
-		ahead = rate_group_ahead(&m->part, s->start, 64);
-		RGT_EXPECT(s, ahead, EQ, false);
-		rgt_fill(s, 1, 32, &rgt_equal);
-		rgt_run(s, 5 * RGT_MS);
+		ahead = rate_group_go_ahead(&m->part, s->start, 64);
+		SIM_EXPECT(s, ahead, EQ, false);
+		sim_fill(s, 1, 32, &sim_equal);
+		sim_run(s, 5 * SIM_MS);
 		for (j = 0; j < 500; j++) {
-			rgt_trickle(s, m, 1, 400 * NSEC_PER_USEC);
-			RGT_EXPECT(s, abs(m->part.unpaid), LE,
-				   rgt_longest(&loads[i]));
+			sim_trickle(s, m, 1, 400 * NSEC_PER_USEC);
+			SIM_EXPECT(s, abs(m->part.unpaid), LE,
+				   sim_longest(&loads[i]));
 		}
-		RGT_EXPECT(s, m->wait, EQ, 0);
-		rgt_expect_on_time(s);
+		SIM_EXPECT(s, m->wait, EQ, 0);
+		sim_expect_on_time(s);
 
-		rgt_fill(s, 0, 1, &loads[i]);
-		rgt_run(s, 100 * RGT_MS);
-		rgt_fill(s, 0, 1, &rgt_equal);
+		sim_fill(s, 0, 1, &loads[i]);
+		sim_run(s, 100 * SIM_MS);
+		sim_fill(s, 0, 1, &sim_equal);
 		m->wait = 0;
-		rgt_run(s, 50 * RGT_MS);
-		bytes = (RATE_GROUP_OWED + 2ULL) * s->n * RGT_MTU;
-		RGT_EXPECT(s, m->wait, LE, rgt_ns(s, bytes));
+		sim_run(s, 50 * SIM_MS);
+		bytes = (RATE_GROUP_AHEAD_QUANTA + 2ULL) * s->n * SIM_MTU;
+		SIM_EXPECT(s, m->wait, LE, sim_ns(s, bytes));
 	}
 }
 
@@ -1194,392 +1194,393 @@ static void rgt_test_sparse(struct kunit *test)
  * there is enough left of it; then nobody else waits for it. It takes nothing
  * of what was paid for in advance: that is for others.
  */
-static void rgt_test_own(struct kunit *test)
+static void rate_group_test_own(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, RGT_GBIT, 8, &rgt_equal, 1);
+	struct sim *s = sim_new(test, SIM_GBIT, 8, &sim_equal, 1);
 	struct rate_group_member *part = &s->member->part;
-	s64 left, excess;
-	u64 tail, paid;
+	s64 left, surplus;
+	u64 tat, paid;
 	u32 i;
 
-	rgt_fill(s, 0, 8, &rgt_equal);
-	rgt_run(s, RGT_MS);
-	while (!time_after64(part->next, rgt_now(s) + 20000))
-		rgt_run(s, NSEC_PER_USEC);
-	RGT_EXPECT(s, part->left, EQ, 2 * RGT_MTU);
+	sim_fill(s, 0, 8, &sim_equal);
+	sim_run(s, SIM_MS);
+	while (!time_after64(part->next_at, sim_now(s) + 20000))
+		sim_run(s, NSEC_PER_USEC);
+	SIM_EXPECT(s, part->left, EQ, 2 * SIM_MTU);
 	part->credit = 1000;
 	for (i = 1; i <= 12; i++) {
 		left = part->left;
-		excess = part->excess;
-		tail = rgt_tail(s);
-		RGT_EXPECT(s, rate_group_ahead(part, rgt_now(s), 300), EQ,
+		surplus = part->surplus;
+		tat = sim_tat(s);
+		SIM_EXPECT(s, rate_group_go_ahead(part, sim_now(s), 300), EQ,
 			   true);
-		rate_group_charge(part, rgt_now(s), 300);
+		rate_group_charge(part, sim_now(s), 300);
 		paid = i <= 10 ? 0 : 300;
-		RGT_EXPECT(s, part->unpaid, EQ, 0);
-		RGT_EXPECT(s, part->left, EQ, left - 300 + paid);
-		RGT_EXPECT(s, part->excess, EQ, excess + paid);
-		rgt_expect_near(s, rgt_tail(s), tail + rgt_ns(s, paid), 1,
-				"tail");
-		RGT_EXPECT(s, part->credit, EQ, 1000);
+		SIM_EXPECT(s, part->unpaid, EQ, 0);
+		SIM_EXPECT(s, part->left, EQ, left - 300 + paid);
+		SIM_EXPECT(s, part->surplus, EQ, surplus + paid);
+		sim_expect_near(s, sim_tat(s), tat + sim_ns(s, paid), 1,
+				"TAT");
+		SIM_EXPECT(s, part->credit, EQ, 1000);
 	}
-	rate_group_charge(part, rgt_now(s), 300);
-	RGT_EXPECT(s, part->credit, EQ, 700);
-	RGT_EXPECT(s, part->unpaid, EQ, 0);
+	rate_group_charge(part, sim_now(s), 300);
+	SIM_EXPECT(s, part->credit, EQ, 700);
+	SIM_EXPECT(s, part->unpaid, EQ, 0);
 
 	/* It is not late, because a backlog that waited is gone */
-	rgt_drop(s, s->member);
-	rgt_run(s, RGT_MS);
-	RGT_EXPECT(s, rate_group_ahead(part, rgt_now(s), 300), EQ, true);
-	rate_group_charge(part, rgt_now(s), 300);
-	RGT_EXPECT(s, part->lag, EQ, 0);
+	sim_drop(s, s->member);
+	sim_run(s, SIM_MS);
+	SIM_EXPECT(s, rate_group_go_ahead(part, sim_now(s), 300), EQ, true);
+	rate_group_charge(part, sim_now(s), 300);
+	SIM_EXPECT(s, part->lateness, EQ, 0);
 }
 
 /* What a member has had too much, others have had after a quantum a round; and
  * if there are no others, nobody misses it
  */
-static void rgt_test_excess(struct kunit *test)
+static void rate_group_test_surplus(struct kunit *test)
 {
 	struct rate_group_member *part;
-	struct rgt *s;
-	s64 excess;
+	struct sim *s;
+	s64 surplus;
 	u32 i, q;
 
 	for (i = 0; i < 10; i++) {
-		s = rgt_new(test, RGT_GBIT, 8, &rgt_mixed, i);
+		s = sim_new(test, SIM_GBIT, 8, &sim_mixed, i);
 		part = &s->member->part;
-		rgt_fill(s, 1, 8, &rgt_big);
-		rgt_run(s, RGT_MS);
-		q = rgt_quantum(s);
-		for (excess = 0; excess < 5 * q; excess += 9000)
-			rate_group_charge(part, rgt_now(s), 9000);
-		RGT_EXPECT(s, part->excess, EQ, excess);
-		part->next = rgt_now(s);
-		rgt_run(s, i * rgt_ns(s, 7 * q / 2));
-		rate_group_arrive(part, rgt_now(s));
+		sim_fill(s, 1, 8, &sim_big);
+		sim_run(s, SIM_MS);
+		q = sim_quantum(s);
+		for (surplus = 0; surplus < 5 * q; surplus += 9000)
+			rate_group_charge(part, sim_now(s), 9000);
+		SIM_EXPECT(s, part->surplus, EQ, surplus);
+		part->next_at = sim_now(s);
+		sim_run(s, i * sim_ns(s, 7 * q / 2));
+		rate_group_arrive(part, sim_now(s));
 		/* The slots of the others are rounded */
-		rgt_expect_near(s, excess - part->excess,
-				min(excess, i * q / 2), q + RGT_MTU / 2,
+		sim_expect_near(s, surplus - part->surplus,
+				min(surplus, i * q / 2), q + SIM_MTU / 2,
 				"pause");
 	}
 	/* Who owes a quantum passes a turn, which takes nothing off it if it
 	 * was not passed
 	 */
 	for (i = 0; i < 2; i++) {
-		rgt_add(s, s->member, 1);
-		part->excess = i ? 5 * q : q - 1;
-		rgt_run(s, 1);
-		RGT_EXPECT(s, part->passing, EQ, i);
-		rgt_drop(s, s->member);
+		sim_add(s, s->member, 1);
+		part->surplus = i ? 5 * q : q - 1;
+		sim_run(s, 1);
+		SIM_EXPECT(s, part->no_slot, EQ, i);
+		sim_drop(s, s->member);
 	}
-	RGT_EXPECT(s, part->excess, EQ, 5 * q);
+	SIM_EXPECT(s, part->surplus, EQ, 5 * q);
 
 	for (i = 1; i < s->n; i++)
-		rgt_drop(s, &s->member[i]);
-	rgt_run(s, 10 * RGT_MS);
-	part->excess = 9000;
-	part->next = rgt_now(s) - 9000;
-	rate_group_arrive(part, rgt_now(s));
-	RGT_EXPECT(s, part->excess, EQ, 0);
+		sim_drop(s, &s->member[i]);
+	sim_run(s, 10 * SIM_MS);
+	part->surplus = 9000;
+	part->next_at = sim_now(s) - 9000;
+	rate_group_arrive(part, sim_now(s));
+	SIM_EXPECT(s, part->surplus, EQ, 0);
 }
 
 /* What is left of a slot goes back, as far as there is time to use it */
-static void rgt_test_refund(struct kunit *test)
+static void rate_group_test_refund(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, RGT_GBIT, 2, &rgt_equal, 1);
-	struct rgt_member *other = &s->member[1];
-	u64 tail, slot;
+	struct sim *s = sim_new(test, SIM_GBIT, 2, &sim_equal, 1);
+	struct sim_member *other = &s->member[1];
+	u64 tat, slot;
 	u32 i;
 
-	rgt_fill(s, 0, 1, &rgt_equal);
-	rgt_run(s, 5 * RGT_MS);
+	sim_fill(s, 0, 1, &sim_equal);
+	sim_run(s, 5 * SIM_MS);
 	for (i = 0; i < 1000; i++) {
-		tail = rgt_tail(s);
-		rgt_add(s, other, 8);
-		rgt_run(s, 1);
-		slot = rgt_tail(s) - tail;
-		RGT_EXPECT(s, slot, GE, rgt_ns(s, 7 * RGT_MTU));
-		rgt_drop(s, other);
-		rgt_expect_near(s, rgt_tail(s), tail, 2, "back");
-		rgt_run(s, 60 * NSEC_PER_USEC + rgt_random(s, 60000));
+		tat = sim_tat(s);
+		sim_add(s, other, 8);
+		sim_run(s, 1);
+		slot = sim_tat(s) - tat;
+		SIM_EXPECT(s, slot, GE, sim_ns(s, 7 * SIM_MTU));
+		sim_drop(s, other);
+		sim_expect_near(s, sim_tat(s), tat, 2, "back");
+		sim_run(s, 60 * NSEC_PER_USEC + sim_random(s, 60000));
 	}
-	rgt_expect_on_time(s);
+	sim_expect_on_time(s);
 
 	/* A frame is not worth it, but pays for the next one */
-	rgt_add(s, other, 1);
-	rgt_run(s, 1);
-	tail = rgt_tail(s);
+	sim_add(s, other, 1);
+	sim_run(s, 1);
+	tat = sim_tat(s);
 	for (i = 0; i < 10; i++) {
 		if (i % 2) {
-			rgt_add(s, other, 1);
-			rgt_run(s, 1);
+			sim_add(s, other, 1);
+			sim_run(s, 1);
 		} else {
-			rgt_drop(s, other);
+			sim_drop(s, other);
 		}
-		RGT_EXPECT(s, rgt_tail(s), EQ, tail);
+		SIM_EXPECT(s, sim_tat(s), EQ, tat);
 	}
 
 	/* Time that has passed is gone, though; at a new rate as well */
 	for (i = 0; i < 2; i++) {
-		s = rgt_new(test, RGT_GBIT, 1, &rgt_equal, i);
-		rgt_add(s, s->member, 64);
-		rgt_run(s, 1);
-		rgt_stop(s, s->member, NSEC_PER_SEC);
-		rgt_set_rate(s, i ? RGT_GBIT / 10 : RGT_GBIT);
-		rgt_update(s);
-		rgt_run(s, rgt_ns(s, 7 * RGT_MTU));
-		RGT_EXPECT(s, rgt_tail(s), GT, rgt_now(s));
-		rgt_drop(s, s->member);
-		rgt_expect_near(s, rgt_tail(s), rgt_now(s), 1, "gone");
+		s = sim_new(test, SIM_GBIT, 1, &sim_equal, i);
+		sim_add(s, s->member, 64);
+		sim_run(s, 1);
+		sim_stop(s, s->member, NSEC_PER_SEC);
+		sim_set_rate(s, i ? SIM_GBIT / 10 : SIM_GBIT);
+		sim_update(s);
+		sim_run(s, sim_ns(s, 7 * SIM_MTU));
+		SIM_EXPECT(s, sim_tat(s), GT, sim_now(s));
+		sim_drop(s, s->member);
+		sim_expect_near(s, sim_tat(s), sim_now(s), 1, "gone");
 	}
 }
 
 /* A member that leaves takes nothing along, and leaves no debt */
-static void rgt_test_leave(struct kunit *test)
+static void rate_group_test_leave(struct kunit *test)
 {
-	static const struct rgt_load debt = {
-		.len = RGT_LEN(1514), .overhead = 6000,
+	static const struct sim_load debt = {
+		.len = SIM_LEN(1514), .overhead = 6000,
 	};
-	struct rgt_member *m;
-	struct rgt *s;
-	u64 tail;
+	struct sim_member *m;
+	struct sim *s;
 	u32 i, j;
+	u64 tat;
 
 	/* In the middle of a slot or before it; with something not paid for */
 	for (j = 0; j < 2; j++) {
-		s = rgt_new(test, RGT_GBIT, 2, j ? &debt : &rgt_equal, j);
-		rgt_fill(s, 0, 1, &rgt_equal);
+		s = sim_new(test, SIM_GBIT, 2, j ? &debt : &sim_equal, j);
+		sim_fill(s, 0, 1, &sim_equal);
 		m = &s->member[1];
 		for (i = 0; i < 1000; i++) {
-			rgt_add(s, m, j ? 1 : 64);
-			rgt_run(s, j ? 400000 : rgt_random(s, 300000));
+			sim_add(s, m, j ? 1 : 64);
+			sim_run(s, j ? 400000 : sim_random(s, 300000));
 			if (j)
-				RGT_EXPECT(s, m->backlog, EQ, 0);
+				SIM_EXPECT(s, m->backlog, EQ, 0);
 			rtnl_lock();
-			rate_group_leave(&m->part, rgt_clock(s, m));
-			rgt_drop(s, m);
-			rgt_run(s, rgt_random(s, j ? 0 : 300000));
+			rate_group_leave(&m->part, sim_clock(s, m));
+			sim_drop(s, m);
+			sim_run(s, sim_random(s, j ? 0 : 300000));
 			rate_group_join(&s->group, &m->part, true,
-					rgt_clock(s, m));
+					sim_clock(s, m));
 			rtnl_unlock();
 		}
 		/* Slots that others took after the one given back stay there */
-		rgt_expect(s, rgt_bound(s, true) + RATE_GROUP_QUANTUM, j ?
-			   rgt_bound(s, true) : 1000 * rgt_quantum(s) / 2);
+		sim_expect(s, sim_bound(s, true) + RATE_GROUP_QUANTUM, j ?
+			   sim_bound(s, true) : 1000 * sim_quantum(s) / 2);
 	}
 
 	/* What is too old to be given back */
-	rgt_drop(s, s->member);
-	rgt_run(s, RGT_MS);
-	m->part.unpaid = -RGT_MTU;
-	tail = rgt_tail(s);
-	rate_group_leave(&m->part, rgt_clock(s, m));
-	RGT_EXPECT(s, rgt_tail(s), EQ, tail);
+	sim_drop(s, s->member);
+	sim_run(s, SIM_MS);
+	m->part.unpaid = -SIM_MTU;
+	tat = sim_tat(s);
+	rate_group_leave(&m->part, sim_clock(s, m));
+	SIM_EXPECT(s, sim_tat(s), EQ, tat);
 }
 
 /* The rate changes all the time, from and to anything. What is measured is what
  * all those rates add up to. Whoever comes before it knows of a change waits.
  */
-static void rgt_test_rates(struct kunit *test)
+static void rate_group_test_rates(struct kunit *test)
 {
-	static const struct rgt_load load = {
-		.len = RGT_LEN(1514), .burst = 8, .pause = 500000,
+	static const struct sim_load load = {
+		.len = SIM_LEN(1514), .burst = 8, .pause = 500000,
 	};
-	struct rgt *s = rgt_new(test, RGT_GBIT, 8, &load, 1);
-	u64 bound = 0, rate, tail, when, now;
-	struct rgt_member *m;
+	struct sim *s = sim_new(test, SIM_GBIT, 8, &load, 1);
+	u64 bound = 0, rate, tat, when, now;
+	struct sim_member *m;
 	bool limited, may;
-	s64 excess;
+	s64 surplus;
 	u32 i, x;
 
-	rgt_begin(s, 0, s->n, &load);
+	sim_begin(s, 0, s->n, &load);
 	for (i = 0; i < 1000; i++) {
-		bound = max(bound, rgt_bound(s, true));
-		x = rgt_random(s, 16);
+		bound = max(bound, sim_bound(s, true));
+		x = sim_random(s, 16);
 		rate = x ? 10000ULL << x : 0;
-		rate += rgt_random(s, rate);
+		rate += sim_random(s, rate);
 		limited = s->rate;
-		rgt_set_rate(s, rate);
-		now = rgt_now(s);
-		tail = rgt_tail(s);
+		sim_set_rate(s, rate);
+		now = sim_now(s);
+		tat = sim_tat(s);
 		for (m = s->member; limited && m < s->member + s->n; m++) {
-			may = rate_group_ahead(&m->part, now, 64);
-			RGT_EXPECT(s, may, EQ, false);
+			may = rate_group_go_ahead(&m->part, now, 64);
+			SIM_EXPECT(s, may, EQ, false);
 			if (m->part.left > 0)
 				continue;
-			excess = m->part.excess;
+			surplus = m->part.surplus;
 			may = !rate_group_wait(&m->part, now, 5000, 0, &when);
-			RGT_EXPECT(s, may, EQ, false);
-			RGT_EXPECT(s, m->part.excess, EQ, excess);
-			RGT_EXPECT(s, when, EQ, now + RGT_MS);
+			SIM_EXPECT(s, may, EQ, false);
+			SIM_EXPECT(s, m->part.surplus, EQ, surplus);
+			SIM_EXPECT(s, when, EQ, now + SIM_MS);
 		}
-		RGT_EXPECT(s, rgt_tail(s), EQ, tail);
-		rgt_update(s);
+		SIM_EXPECT(s, sim_tat(s), EQ, tat);
+		sim_update(s);
 		for (m = s->member; rate && m < s->member + s->n; m++) {
 			if (!limited)
-				RGT_EXPECT(s, m->part.left, EQ, 0);
-			RGT_EXPECT(s, (s64)(tail - m->part.end), GE, 0);
+				SIM_EXPECT(s, m->part.left, EQ, 0);
+			SIM_EXPECT(s, (s64)(tat - m->part.slot_end), GE, 0);
 		}
 		/* So that there is no backlog without end */
 		for (m = s->member; m < s->member + s->n; m++)
 			if (m->backlog > 1000000)
-				rgt_drop(s, m);
-		rgt_run(s, rgt_random(s, 2000000));
+				sim_drop(s, m);
+		sim_run(s, sim_random(s, 2000000));
 	}
 	/* Slots whose backlog vanished are made up for when others were sent */
 	bound += s->n * RATE_GROUP_QUANTUM;
-	rgt_expect(s, bound, bound);
+	sim_expect(s, bound, bound);
 }
 
 /* Changes of the rate forgive nothing, and keep nobody waiting, whatever was
  * asked for in between
  */
-static void rgt_test_change(struct kunit *test)
+static void rate_group_test_change(struct kunit *test)
 {
 	static const struct {
 		u64	from, to, ns;
 		u32	times;
 	} changes[] = {
-		{ 125000, RGT_GBIT, 20 * RGT_MS, 2 },
-		{ 125000, 64, 40000 * RGT_MS, 20 },
-		{ RGT_GBIT, 100 * RGT_GBIT, RGT_MS, 20 },
-		{ 64, RGT_GBIT, RGT_MS, 2 },
+		{ 125000, SIM_GBIT, 20 * SIM_MS, 2 },
+		{ 125000, 64, 40000 * SIM_MS, 20 },
+		{ SIM_GBIT, 100 * SIM_GBIT, SIM_MS, 20 },
+		{ 64, SIM_GBIT, SIM_MS, 2 },
 	}, *p;
-	struct rgt *s;
+	struct sim *s;
 	u32 i, j;
 	u64 bound;
 
 	for (p = changes; p < changes + ARRAY_SIZE(changes); p++) {
-		s = rgt_new(test, p->from, 16, &rgt_equal, p - changes);
-		bound = rgt_bound(s, true);
-		rgt_fill(s, 0, 8, &rgt_equal);
-		rgt_run(s, rgt_ns(s, 20 * RGT_MTU));
+		s = sim_new(test, p->from, 16, &sim_equal, p - changes);
+		bound = sim_bound(s, true);
+		sim_fill(s, 0, 8, &sim_equal);
+		sim_run(s, sim_ns(s, 20 * SIM_MTU));
 		for (i = 0; i < p->times; i++) {
-			rgt_set_rate(s, i % 2 ? p->from : p->to);
-			bound = max(bound, rgt_bound(s, true));
+			sim_set_rate(s, i % 2 ? p->from : p->to);
+			bound = max(bound, sim_bound(s, true));
 			for (j = 8; j < s->n; j++) {
-				rgt_add(s, &s->member[j], 1);
-				rgt_call(s, &s->member[j]);
+				sim_add(s, &s->member[j], 1);
+				sim_call(s, &s->member[j]);
 			}
-			rgt_update(s);
-			rgt_run(s, i % 2 ? rgt_ns(s, 40 * RGT_MTU) : p->ns);
+			sim_update(s);
+			sim_run(s, i % 2 ? sim_ns(s, 40 * SIM_MTU) : p->ns);
 		}
-		rgt_expect(s, bound, bound);
+		sim_expect(s, bound, bound);
 	}
 
 	/* A backlog that began long after it has nothing to wait for */
-	s = rgt_new(test, 100 * RGT_GBIT, 1, &rgt_equal, 4);
-	rgt_set_rate(s, 64);
-	rgt_run(s, 1000 * 1000 * RGT_MS);
-	rgt_add(s, s->member, 1);
-	rgt_update(s);
-	RGT_EXPECT(s, s->member->part.next, EQ, rgt_now(s));
+	s = sim_new(test, 100 * SIM_GBIT, 1, &sim_equal, 4);
+	sim_set_rate(s, 64);
+	sim_run(s, 1000 * 1000 * SIM_MS);
+	sim_add(s, s->member, 1);
+	sim_update(s);
+	SIM_EXPECT(s, s->member->part.next_at, EQ, sim_now(s));
 }
 
 /* Owing something, which takes its time at the new rate */
-static void rgt_drop_out(struct rgt *s, struct rgt_member *m)
+static void sim_drop_out(struct sim *s, struct sim_member *m)
 {
 	u64 tail;
 
-	rate_group_idle(&m->part, rgt_clock(s, m));
+	rate_group_idle(&m->part, sim_clock(s, m));
 	m->part.unpaid = 1000;
-	tail = rgt_tail(s);
-	rate_group_leave(&m->part, rgt_clock(s, m));
-	rgt_expect_near(s, rgt_tail(s), tail + rgt_ns(s, 1000), 1, "debt");
-	rgt_drop(s, m);
+	tail = sim_tat(s);
+	rate_group_leave(&m->part, sim_clock(s, m));
+	sim_expect_near(s, sim_tat(s), tail + sim_ns(s, 1000), 1, "debt");
+	sim_drop(s, m);
 }
 
 /* What is given back between a change of the rate and the update, by a backlog
  * that vanishes or a member that leaves, is of the old rate, too; and who may
  * not go ahead at the old one may at the new one
  */
-static void rgt_test_between(struct kunit *test)
+static void rate_group_test_between(struct kunit *test)
 {
-	struct rgt_member *m;
-	u64 now, tail;
-	struct rgt *s;
+	struct sim_member *m;
+	struct sim *s;
+	u64 now, tat;
 	u32 i, j;
 
 	for (i = 0; i < 8; i++) {
-		s = rgt_new(test, i & 1 ? RGT_GBIT : RGT_GBIT / 1000, 9,
-			    &rgt_equal, i);
+		s = sim_new(test, i & 1 ? SIM_GBIT : SIM_GBIT / 1000, 9,
+			    &sim_equal, i);
 		m = &s->member[8];
-		rgt_fill(s, 0, 8, &rgt_equal);
-		rgt_run(s, rgt_ns(s, 20 * RGT_MTU));
-		now = rgt_now(s);
-		for (j = 0; rate_group_ahead(&m->part, now, 64); j++)
+		sim_fill(s, 0, 8, &sim_equal);
+		sim_run(s, sim_ns(s, 20 * SIM_MTU));
+		now = sim_now(s);
+		for (j = 0; rate_group_go_ahead(&m->part, now, 64); j++)
 			rate_group_charge(&m->part, now, 64);
-		RGT_EXPECT(s, j, GE, 10);
-		rgt_set_rate(s, s->rate);
-		RGT_EXPECT(s, rate_group_ahead(&m->part, now, 64), EQ, false);
-		rgt_set_rate(s, i & 1 ? RGT_GBIT / 1000 : RGT_GBIT);
-		tail = rgt_tail(s);
+		SIM_EXPECT(s, j, GE, 10);
+		sim_set_rate(s, s->rate);
+		SIM_EXPECT(s, rate_group_go_ahead(&m->part, now, 64), EQ,
+			   false);
+		sim_set_rate(s, i & 1 ? SIM_GBIT / 1000 : SIM_GBIT);
+		tat = sim_tat(s);
 		for (j = 0; j < 4; j++) {
 			if (i & 2)
-				rgt_drop(s, &s->member[j]);
+				sim_drop(s, &s->member[j]);
 			else
-				rgt_drop_out(s, &s->member[j]);
+				sim_drop_out(s, &s->member[j]);
 		}
 		if (i & 2)
-			RGT_EXPECT(s, rgt_tail(s), EQ, tail);
-		rgt_update(s);
-		RGT_EXPECT(s, rate_group_ahead(&m->part, now, 64), EQ, true);
+			SIM_EXPECT(s, sim_tat(s), EQ, tat);
+		sim_update(s);
+		SIM_EXPECT(s, rate_group_go_ahead(&m->part, now, 64), EQ, true);
 		rate_group_charge(&m->part, now, 64);
 		s->excess.level = 0;
-		rgt_run(s, rgt_ns(s, 100 * RGT_MTU));
-		rgt_expect(s, rgt_bound(s, true) + 4096, U64_MAX);
+		sim_run(s, sim_ns(s, 100 * SIM_MTU));
+		sim_expect(s, sim_bound(s, true) + 4096, U64_MAX);
 	}
 
-	/* A tail that a member has read is not one to reserve with any more */
-	s = rgt_new(test, RGT_GBIT / 1000, 1, &rgt_equal, i);
-	atomic64_set(&s->group.tail, rgt_now(s));
-	rgt_set_rate(s, RGT_GBIT);
-	RGT_EXPECT(s, rgt_tail(s), NE, rgt_now(s));
+	/* A TAT that a member has read is not one to reserve with any more */
+	s = sim_new(test, SIM_GBIT / 1000, 1, &sim_equal, i);
+	atomic64_set(&s->group.tat, sim_now(s));
+	sim_set_rate(s, SIM_GBIT);
+	SIM_EXPECT(s, sim_tat(s), NE, sim_now(s));
 
 	/* What was not used before is not time at the new rate */
-	s = rgt_new(test, RGT_GBIT / 1000, 1, &rgt_equal, i);
-	rgt_fill(s, 0, 1, &rgt_equal);
-	rgt_run(s, 100 * RGT_MS);
-	rgt_stop(s, s->member, 40 * RGT_MS);
-	rgt_run(s, 40 * RGT_MS - 1);
-	rgt_set_rate(s, RGT_GBIT);
-	rgt_update(s);
-	rgt_run(s, 10 * RGT_MS);
-	rgt_expect(s, 2 * RGT_MTU + rgt_bound(s, true), U64_MAX);
+	s = sim_new(test, SIM_GBIT / 1000, 1, &sim_equal, i);
+	sim_fill(s, 0, 1, &sim_equal);
+	sim_run(s, 100 * SIM_MS);
+	sim_stop(s, s->member, 40 * SIM_MS);
+	sim_run(s, 40 * SIM_MS - 1);
+	sim_set_rate(s, SIM_GBIT);
+	sim_update(s);
+	sim_run(s, 10 * SIM_MS);
+	sim_expect(s, 2 * SIM_MTU + sim_bound(s, true), U64_MAX);
 }
 
 /* Slots of its own length: who takes them gets as much more, or less */
-static void rgt_test_take(struct kunit *test)
+static void rate_group_test_take(struct kunit *test)
 {
-	static const struct rgt_load loads[] = {
-		{ .len = RGT_LEN(1514), .take = 1514 },
-		{ .len = RGT_LEN(1514), .take = 3 * 1514 },
-		{ .len = RGT_LEN(1514), .take = 40 * 1514 },
-		{ .len = RGT_ANY, .take = 8 * 1514 },
+	static const struct sim_load loads[] = {
+		{ .len = SIM_LEN(1514), .take = 1514 },
+		{ .len = SIM_LEN(1514), .take = 3 * 1514 },
+		{ .len = SIM_LEN(1514), .take = 40 * 1514 },
+		{ .len = SIM_ANY, .take = 8 * 1514 },
 	};
 	u64 others, want;
-	struct rgt *s;
+	struct sim *s;
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(loads); i++) {
-		s = rgt_new(test, RGT_GBIT, 41, &rgt_equal, i);
-		rgt_fill(s, 0, 1, &loads[i]);
-		rgt_fill(s, 1, 41, &rgt_equal);
-		rgt_run(s, 100 * RGT_MS);
-		rgt_run_anew(s, 400 * RGT_MS);
+		s = sim_new(test, SIM_GBIT, 41, &sim_equal, i);
+		sim_fill(s, 0, 1, &loads[i]);
+		sim_fill(s, 1, 41, &sim_equal);
+		sim_run(s, 100 * SIM_MS);
+		sim_run_anew(s, 400 * SIM_MS);
 
 		others = s->sent - s->member->sent;
-		want = mul_u64_u64_div_u64(others, loads[i].take, 40 * RGT_MTU);
-		rgt_expect_near(s, s->member->sent, want, div_u64(want, 33),
+		want = mul_u64_u64_div_u64(others, loads[i].take, 40 * SIM_MTU);
+		sim_expect_near(s, s->member->sent, want, div_u64(want, 33),
 				"more or less");
-		rgt_expect_on_time(s);
+		sim_expect_on_time(s);
 	}
 }
 
 /* Shares are as weights. A member of little weight gets a frame every few
  * rounds, which last no longer.
  */
-static void rgt_test_weights(struct kunit *test)
+static void rate_group_test_weights(struct kunit *test)
 {
 	static const u32 weights[][8] = { /* in tenths */
 		{ 50, 30, 20, 20, 20, 10, 10, 10 },
@@ -1587,14 +1588,14 @@ static void rgt_test_weights(struct kunit *test)
 		{ 1, 1, 1, 1, 1, 1, 1, 10 },
 		{ 80, 80, 80, 80, 80, 80, 80, 80 },
 	};
-	static const u64 rates[] = { RGT_GBIT / 100, RGT_GBIT, 100 * RGT_GBIT };
+	static const u64 rates[] = { SIM_GBIT / 100, SIM_GBIT, 100 * SIM_GBIT };
 	u64 all, want, share;
-	struct rgt_member *m;
-	struct rgt *s;
+	struct sim_member *m;
+	struct sim *s;
 	u32 i, j;
 
 	for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(weights); i++) {
-		s = rgt_new(test, rates[i % ARRAY_SIZE(rates)], 8, &rgt_equal,
+		s = sim_new(test, rates[i % ARRAY_SIZE(rates)], 8, &sim_equal,
 			    i);
 		for (j = 0, all = 0; j < 8; j++) {
 			want = weights[i / ARRAY_SIZE(rates)][j];
@@ -1602,146 +1603,146 @@ static void rgt_test_weights(struct kunit *test)
 				want * RATE_GROUP_WEIGHT / 10;
 			all += want;
 		}
-		rgt_fill(s, 0, 8, &rgt_equal);
-		rgt_run(s, 100 * RGT_MS);
-		rgt_run_anew(s, rgt_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
+		sim_fill(s, 0, 8, &sim_equal);
+		sim_run(s, 100 * SIM_MS);
+		sim_run_anew(s, sim_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
 		for (j = 0; j < 8; j++) {
 			want = weights[i / ARRAY_SIZE(rates)][j];
 			share = div64_u64(s->sent * want, all);
-			rgt_expect_near(s, s->member[j].sent, share,
+			sim_expect_near(s, s->member[j].sent, share,
 					share / 100 + 2 * RATE_GROUP_QUANTUM,
 					"share");
 		}
-		rgt_expect_on_time(s);
+		sim_expect_on_time(s);
 
 		/* Without a backlog, a weight counts on until it is 0 */
 		m = s->member + 1;
 		want = weights[i / ARRAY_SIZE(rates)][1];
-		share = div64_u64(rgt_ns(s, RGT_MTU) * all, want);
-		rgt_drop(s, s->member);
-		rgt_expect_near(s, rate_group_round(&m->part, m->part.weight),
+		share = div64_u64(sim_ns(s, SIM_MTU) * all, want);
+		sim_drop(s, s->member);
+		sim_expect_near(s, rate_group_round(&m->part, m->part.weight),
 				share, share / 100, "round");
 		s->member[0].part.weight = 0;
-		rate_group_idle(&s->member[0].part, rgt_now(s));
+		rate_group_idle(&s->member[0].part, sim_now(s));
 		all -= weights[i / ARRAY_SIZE(rates)][0];
-		share = div64_u64(rgt_ns(s, RGT_MTU) * all, want);
-		rgt_expect_near(s, rate_group_round(&m->part, m->part.weight),
+		share = div64_u64(sim_ns(s, SIM_MTU) * all, want);
+		sim_expect_near(s, rate_group_round(&m->part, m->part.weight),
 				share, share / 100, "round");
-		rgt_run_anew(s, rgt_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
+		sim_run_anew(s, sim_ns(s, 8 * 1000 * RATE_GROUP_QUANTUM));
 		want = weights[i / ARRAY_SIZE(rates)][1];
 		share = div64_u64(s->sent * want, all);
-		rgt_expect_near(s, m->sent, share,
+		sim_expect_near(s, m->sent, share,
 				share / 100 + 2 * RATE_GROUP_QUANTUM, "share");
 
 		for (j = 1; j < 8; j++) {
 			s->member[j].part.weight = 0;
-			rgt_drop(s, &s->member[j]);
+			sim_drop(s, &s->member[j]);
 		}
-		RGT_EXPECT(s, atomic64_read(&s->group.weights), EQ, 0);
+		SIM_EXPECT(s, atomic64_read(&s->group.weights), EQ, 0);
 	}
 }
 
 /* Two of 64 members have flows of hosts that have many more: what the idle ones
  * could have does not matter. Beside them a light one goes ahead at once.
  */
-static void rgt_test_light(struct kunit *test)
+static void rate_group_test_light(struct kunit *test)
 {
-	struct rgt_load load = { .len = RGT_LEN(200), .ahead = 1 };
-	struct rgt_member *m;
-	struct rgt *s;
+	struct sim_load load = { .len = SIM_LEN(200), .ahead = 1 };
+	struct sim_member *m;
+	struct sim *s;
 	u32 i, j;
 
 	for (i = 0; i < 4; i++) {
-		s = rgt_new(test, i & 1 ? RGT_GBIT / 10 : RGT_GBIT, 64,
-			    &rgt_equal, i);
+		s = sim_new(test, i & 1 ? SIM_GBIT / 10 : SIM_GBIT, 64,
+			    &sim_equal, i);
 		m = s->member;
 		m[0].part.weight = RATE_GROUP_WEIGHT * (i & 2 ? 1000 : 3) / 100;
 		m[1].part.weight = RATE_GROUP_WEIGHT / 100;
-		rgt_fill(s, 0, 2, &rgt_equal);
-		rgt_run(s, 100 * RGT_MS);
-		rgt_run_anew(s, rgt_ns(s, 4000000));
-		rgt_expect_near(s, s->sent, m[1].sent * (i & 2 ? 1001 : 4),
+		sim_fill(s, 0, 2, &sim_equal);
+		sim_run(s, 100 * SIM_MS);
+		sim_run_anew(s, sim_ns(s, 4000000));
+		sim_expect_near(s, s->sent, m[1].sent * (i & 2 ? 1001 : 4),
 				div_u64(s->sent, i & 2 ? 2 : 50), "by weight");
-		rgt_expect_on_time(s);
+		sim_expect_on_time(s);
 
 		m[2].load = &load;
 		m[2].part.weight = m[1].part.weight;
 		for (j = 0; j < 20; j++) {
-			rgt_drop(s, &m[2]);
+			sim_drop(s, &m[2]);
 			m[2].wait = 0;
-			rgt_add(s, &m[2], 1);
-			rgt_run(s, 20 * RGT_MS);
-			RGT_EXPECT(s, m[2].wait, LE,
-				   rgt_ns(s, 2 * RGT_MTU));
+			sim_add(s, &m[2], 1);
+			sim_run(s, 20 * SIM_MS);
+			SIM_EXPECT(s, m[2].wait, LE,
+				   sim_ns(s, 2 * SIM_MTU));
 		}
 	}
 }
 
 /* Who always asks for less than a quantum does not save up the rest */
-static void rgt_test_credit(struct kunit *test)
+static void rate_group_test_credit(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, RGT_GBIT, 2, &rgt_small, 1);
-	struct rgt_member *m = &s->member[1];
+	struct sim *s = sim_new(test, SIM_GBIT, 2, &sim_small, 1);
+	struct sim_member *m = &s->member[1];
 	u32 i;
 
-	rgt_fill(s, 0, 1, &rgt_equal);
+	sim_fill(s, 0, 1, &sim_equal);
 	for (i = 0; i < 1000; i++) {
 		if (m->backlog <= 64)
-			rgt_add(s, m, 1);
-		rgt_run(s, NSEC_PER_USEC);
-		RGT_EXPECT(s, m->part.excess, GE, -64);
+			sim_add(s, m, 1);
+		sim_run(s, NSEC_PER_USEC);
+		SIM_EXPECT(s, m->part.surplus, GE, -64);
 	}
-	rgt_fill(s, 1, 2, &rgt_equal);
-	rgt_run_anew(s, RGT_MS);
-	rgt_expect_near(s, m->sent, s->member->sent, 2 * rgt_quantum(s),
+	sim_fill(s, 1, 2, &sim_equal);
+	sim_run_anew(s, SIM_MS);
+	sim_expect_near(s, m->sent, s->member->sent, 2 * sim_quantum(s),
 			"half");
 }
 
 /* A rank gets what smaller ones do not want, all of that, and at once */
-static void rgt_test_ranks(struct kunit *test)
+static void rate_group_test_ranks(struct kunit *test)
 {
-	struct rgt_load half = { .len = RGT_LEN(1514), .burst = 1 };
-	struct rgt_member *m;
-	struct rgt *s;
+	struct sim_load half = { .len = SIM_LEN(1514), .burst = 1 };
+	struct sim_member *m;
+	struct sim *s;
 	u64 hold;
 	u32 i;
 
 	for (i = 0; i < 12; i++) {
-		s = rgt_new(test, i & 1 ? RGT_GBIT / 10 : 10 * RGT_GBIT, 6,
-			    &rgt_equal, i);
+		s = sim_new(test, i & 1 ? SIM_GBIT / 10 : 10 * SIM_GBIT, 6,
+			    &sim_equal, i);
 		m = s->member;
-		m[1].part.rank = RATE_GROUP_RANK + 1;
-		m[2].part.rank = RATE_GROUP_RANK + 1;
-		m[3].part.rank = RATE_GROUP_RANK + 3;
-		rgt_fill(s, 0, 4, &rgt_equal);
-		rgt_run(s, RGT_MS);
-		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
-		RGT_EXPECT(s, s->sent - m[0].sent, EQ, 0);
-		rgt_expect_on_time(s);
-		hold = rgt_bytes(s, RATE_GROUP_HOLD);
+		m[1].part.rank = RATE_GROUP_DEFAULT_RANK + 1;
+		m[2].part.rank = RATE_GROUP_DEFAULT_RANK + 1;
+		m[3].part.rank = RATE_GROUP_DEFAULT_RANK + 3;
+		sim_fill(s, 0, 4, &sim_equal);
+		sim_run(s, SIM_MS);
+		sim_run_anew(s, sim_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		SIM_EXPECT(s, s->sent - m[0].sent, EQ, 0);
+		sim_expect_on_time(s);
+		hold = sim_bytes(s, RATE_GROUP_HOLD);
 
 		/* 2 x 25 percent, packet by packet */
-		half.pause = rgt_ns(s, 8 * 1514);
-		rgt_begin(s, 0, 1, &half);
-		rgt_begin(s, 4, 5, &half);
-		rgt_run(s, RGT_MS);
-		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
-		rgt_expect_near(s, m[0].sent, s->sent / 4, s->sent / 20,
+		half.pause = sim_ns(s, 8 * 1514);
+		sim_begin(s, 0, 1, &half);
+		sim_begin(s, 4, 5, &half);
+		sim_run(s, SIM_MS);
+		sim_run_anew(s, sim_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		sim_expect_near(s, m[0].sent, s->sent / 4, s->sent / 20,
 				"a quarter");
-		rgt_expect_near(s, m[1].sent, m[2].sent, s->sent / 50, "turns");
-		RGT_EXPECT(s, m[3].sent, EQ, 0);
+		sim_expect_near(s, m[1].sent, m[2].sent, s->sent / 50, "turns");
+		SIM_EXPECT(s, m[3].sent, EQ, 0);
 		/* They may make up for what they waited for in vain */
-		rgt_expect(s, rgt_bound(s, true) + hold,
-			   rgt_bound(s, true) + hold);
+		sim_expect(s, sim_bound(s, true) + hold,
+			   sim_bound(s, true) + hold);
 
 		for (m = s->member; m < s->member + 5; m++) {
-			m->arrive = RGT_NEVER;
+			m->arrive = SIM_NEVER;
 			if (m - s->member != 3)
-				rgt_drop(s, m);
+				sim_drop(s, m);
 		}
-		rgt_run(s, RGT_MS);
-		rgt_run_anew(s, rgt_ns(s, 1000 * RATE_GROUP_QUANTUM));
-		rgt_expect_near(s, s->member[3].sent, 1000 * RATE_GROUP_QUANTUM,
+		sim_run(s, SIM_MS);
+		sim_run_anew(s, sim_ns(s, 1000 * RATE_GROUP_QUANTUM));
+		sim_expect_near(s, s->member[3].sent, 1000 * RATE_GROUP_QUANTUM,
 				2 * RATE_GROUP_QUANTUM, "all");
 	}
 }
@@ -1749,241 +1750,246 @@ static void rgt_test_ranks(struct kunit *test)
 /* Who has nothing to send lets nobody wait. Bursts of a slot, every 50 us,
  * would hold all later ranks for ever.
  */
-static void rgt_test_hold(struct kunit *test)
+static void rate_group_test_hold(struct kunit *test)
 {
 	static const u64 rates[] = { 1, 10, 25, 100, 400 };
-	struct rgt_load burst = { .len = RGT_LEN(1490), .burst = 1 };
-	struct rgt *s;
+	struct sim_load burst = { .len = SIM_LEN(1490), .burst = 1 };
+	struct sim *s;
 	u32 i, j;
 
 	for (i = 0; i < ARRAY_SIZE(rates); i++) {
-		s = rgt_new(test, rates[i] * RGT_GBIT, 2, &rgt_equal, i);
+		s = sim_new(test, rates[i] * SIM_GBIT, 2, &sim_equal, i);
 		s->member[0].load = &burst;
-		s->member[0].part.rank = i & 1 ? 0 : RATE_GROUP_RANK - 2;
-		rgt_fill(s, 1, 2, &rgt_equal);
-		rgt_run_anew(s, RGT_MS);
+		s->member[0].part.rank = i & 1 ? 0 :
+						 RATE_GROUP_DEFAULT_RANK - 2;
+		sim_fill(s, 1, 2, &sim_equal);
+		sim_run_anew(s, SIM_MS);
 		for (j = 0; j < 100; j++) {
-			rgt_add(s, &s->member[0], 11);
-			rgt_run(s, 50 * NSEC_PER_USEC);
+			sim_add(s, &s->member[0], 11);
+			sim_run(s, 50 * NSEC_PER_USEC);
 		}
-		rgt_expect_near(s, s->sent, rgt_bytes(s, 6 * RGT_MS),
-				rgt_bytes(s, 30 * NSEC_PER_USEC) +
-				rgt_bound(s, false), "all of the rate");
+		sim_expect_near(s, s->sent, sim_bytes(s, 6 * SIM_MS),
+				sim_bytes(s, 30 * NSEC_PER_USEC) +
+				sim_bound(s, false), "all of the rate");
 		/* If any rank is used, the smaller one goes first */
-		RGT_EXPECT(s, s->member[0].wait, LE,
-			   rgt_ns(s, 13 * RGT_MTU) +
-			   rgt_ns(s, RATE_GROUP_QUANTUM));
+		SIM_EXPECT(s, s->member[0].wait, LE,
+			   sim_ns(s, 13 * SIM_MTU) +
+			   sim_ns(s, RATE_GROUP_QUANTUM));
 	}
 }
 
 /* A hold ends when its backlog is gone, or its member takes another rank. Who
  * has waited for long would not look again before it is over, 50 us later.
  */
-static void rgt_test_release(struct kunit *test)
+static void rate_group_test_release(struct kunit *test)
 {
-	const struct rgt_load burst = { .len = RGT_LEN(1490), .burst = 1 };
-	struct rgt_member *m;
-	struct rgt *s;
+	const struct sim_load burst = { .len = SIM_LEN(1490), .burst = 1 };
+	struct sim_member *m;
+	struct sim *s;
 	u64 sent;
 	u32 i, j;
 
 	for (i = 0; i < 2; i++) {
-		s = rgt_new(test, 10 * RGT_GBIT, 3, &rgt_equal, i);
+		s = sim_new(test, 10 * SIM_GBIT, 3, &sim_equal, i);
 		m = s->member;
-		rgt_fill(s, 1, 2, &rgt_equal);
+		sim_fill(s, 1, 2, &sim_equal);
 		for (j = 0; j < 20; j++) {
-			m[0].part.rank = RATE_GROUP_RANK - 2;
-			rgt_fill(s, 0, 1, &rgt_equal);
-			rgt_run(s, RGT_MS);
+			m[0].part.rank = RATE_GROUP_DEFAULT_RANK - 2;
+			sim_fill(s, 0, 1, &sim_equal);
+			sim_run(s, SIM_MS);
 			if (i)
-				m[0].part.rank = RATE_GROUP_RANK + 2;
+				m[0].part.rank = RATE_GROUP_DEFAULT_RANK + 2;
 			else
-				rgt_drop(s, &m[0]);
-			rgt_run(s, 200 * NSEC_PER_USEC);
+				sim_drop(s, &m[0]);
+			sim_run(s, 200 * NSEC_PER_USEC);
 		}
 		/* For a slot, and a 128th of the time */
-		RGT_EXPECT(s, m[1].wait, LE, RGT_MS + 20 * NSEC_PER_USEC);
+		SIM_EXPECT(s, m[1].wait, LE, SIM_MS + 20 * NSEC_PER_USEC);
 	}
 
 	/* Siblings of that rank still go before later ones */
-	m[0].part.rank = RATE_GROUP_RANK - 2;
-	m[2].part.rank = RATE_GROUP_RANK - 2;
+	m[0].part.rank = RATE_GROUP_DEFAULT_RANK - 2;
+	m[2].part.rank = RATE_GROUP_DEFAULT_RANK - 2;
 	m[2].load = &burst;
-	rgt_run(s, RGT_MS);
+	sim_run(s, SIM_MS);
 	sent = m[1].sent;
 	for (j = 0; j < 100; j++) {
-		rgt_add(s, &m[2], 11);
-		rgt_run(s, 50 * NSEC_PER_USEC);
+		sim_add(s, &m[2], 11);
+		sim_run(s, 50 * NSEC_PER_USEC);
 	}
-	RGT_EXPECT(s, m[1].sent, EQ, sent);
+	SIM_EXPECT(s, m[1].sent, EQ, sent);
 
 	/* Nobody waits because an earlier backlog has waited for long */
 	for (i = 0; i < 3; i++)
-		rgt_drop(s, &m[i]);
-	rgt_run(s, RGT_MS);
-	rgt_add(s, &m[2], 11);
-	rgt_run(s, NSEC_PER_USEC);
+		sim_drop(s, &m[i]);
+	sim_run(s, SIM_MS);
+	sim_add(s, &m[2], 11);
+	sim_run(s, NSEC_PER_USEC);
 	m[1].wait = 0;
-	rgt_add(s, &m[1], 1);
-	rgt_run(s, RGT_MS);
-	RGT_EXPECT(s, m[1].wait, LE, rgt_ns(s, 12 * RGT_MTU));
+	sim_add(s, &m[1], 1);
+	sim_run(s, SIM_MS);
+	SIM_EXPECT(s, m[1].wait, LE, sim_ns(s, 12 * SIM_MTU));
 }
 
 /* What the group knows of its members is forgotten within two seconds */
-static void rgt_test_forget(struct kunit *test)
+static void rate_group_test_forget(struct kunit *test)
 {
-	struct rgt *s = rgt_new_full(test, RGT_GBIT / 100, 4, &rgt_equal, 1);
-	static const struct rgt_load huge = { .len = RGT_LEN(65102) };
+	struct sim *s = sim_new_full(test, SIM_GBIT / 100, 4, &sim_equal, 1);
+	static const struct sim_load huge = { .len = SIM_LEN(65102) };
 	u32 i;
 
 	for (i = 0; i < 3; i++) {
-		rgt_fill(s, 0, 1, i == 1 ? &rgt_big : &huge);
-		s->member[0].part.rank = RATE_GROUP_RANK + 1 - i;
-		rgt_run(s, 3000 * RGT_MS);
-		RGT_EXPECT(s, s->group.longest, EQ,
+		sim_fill(s, 0, 1, i == 1 ? &sim_big : &huge);
+		s->member[0].part.rank = RATE_GROUP_DEFAULT_RANK + 1 - i;
+		sim_run(s, 3000 * SIM_MS);
+		SIM_EXPECT(s, s->group.longest, EQ,
 			   i == 1 ? 9000 : 65102);
 		if (i == 1)
-			RGT_EXPECT(s, (u32)(rgt_now(s) >> RATE_GROUP_STAMP) -
-				   s->group.ranked, GT, RATE_GROUP_MEMORY);
+			SIM_EXPECT(s,
+				   (u32)(sim_now(s) >> RATE_GROUP_STAMP) -
+					   s->group.ranked_stamp,
+				   GT, RATE_GROUP_MEMORY);
 	}
 	/* Whoever is of rank 5 is the only one who sends */
-	RGT_EXPECT(s, (u32)(rgt_now(s) >> RATE_GROUP_STAMP) - s->group.ranked,
+	SIM_EXPECT(s,
+		   (u32)(sim_now(s) >> RATE_GROUP_STAMP) -
+			   s->group.ranked_stamp,
 		   LE, RATE_GROUP_MEMORY);
-	rgt_fill(s, 0, 1, &rgt_equal);
-	rgt_run(s, 4000 * RGT_MS);
-	RGT_EXPECT(s, s->group.longest, EQ, RGT_MTU);
+	sim_fill(s, 0, 1, &sim_equal);
+	sim_run(s, 4000 * SIM_MS);
+	SIM_EXPECT(s, s->group.longest, EQ, SIM_MTU);
 }
 
 /* What a user is told about who has how much of the rate */
-static void rgt_test_share(struct kunit *test)
+static void rate_group_test_share(struct kunit *test)
 {
-	struct rgt *s = rgt_new(test, RGT_GBIT, 4, &rgt_equal, 1);
+	struct sim *s = sim_new(test, SIM_GBIT, 4, &sim_equal, 1);
 	struct rate_group_member *part = &s->member->part;
 	u64 share, now;
 
-	RGT_EXPECT(s, rate_group_share(part, s->start), EQ, 0);
-	rgt_fill(s, 0, 4, &rgt_equal);
-	rgt_run(s, 500 * RGT_MS);
-	now = rgt_now(s);
+	SIM_EXPECT(s, rate_group_share(part, s->start), EQ, 0);
+	sim_fill(s, 0, 4, &sim_equal);
+	sim_run(s, 500 * SIM_MS);
+	now = sim_now(s);
 	share = rate_group_share(part, now);
-	rgt_expect_near(s, share, RGT_GBIT / 4, RGT_GBIT / 400, "share");
-	RGT_EXPECT(s, rate_group_recent(part, now), EQ, true);
+	sim_expect_near(s, share, SIM_GBIT / 4, SIM_GBIT / 400, "share");
+	SIM_EXPECT(s, rate_group_recent(part, now), EQ, true);
 	/* By somebody who looked at the clock before it sent the last packet */
-	RGT_EXPECT(s, rate_group_recent(part, now - RGT_MS), EQ, true);
-	now -= 150 * RGT_MS;
-	RGT_EXPECT(s, rate_group_share(part, now), EQ, share);
+	SIM_EXPECT(s, rate_group_recent(part, now - SIM_MS), EQ, true);
+	now -= 150 * SIM_MS;
+	SIM_EXPECT(s, rate_group_share(part, now), EQ, share);
 
-	rgt_drop(s, s->member);
-	rgt_run(s, 2 * RGT_MS);
-	now = rgt_now(s);
-	RGT_EXPECT(s, rate_group_recent(part, now), EQ, false);
-	rgt_run(s, 500 * RGT_MS);
-	now = rgt_now(s);
-	RGT_EXPECT(s, rate_group_share(part, now), EQ, 0);
+	sim_drop(s, s->member);
+	sim_run(s, 2 * SIM_MS);
+	now = sim_now(s);
+	SIM_EXPECT(s, rate_group_recent(part, now), EQ, false);
+	sim_run(s, 500 * SIM_MS);
+	now = sim_now(s);
+	SIM_EXPECT(s, rate_group_share(part, now), EQ, 0);
 	share = rate_group_share(&s->member[1].part, now);
-	rgt_expect_near(s, share, RGT_GBIT / 3, RGT_GBIT / 300, "share");
-	rgt_fill(s, 0, 1, &rgt_equal);
-	rgt_run(s, RGT_MS);
-	RGT_EXPECT(s, rate_group_share(part, rgt_now(s)), EQ, 0);
+	sim_expect_near(s, share, SIM_GBIT / 3, SIM_GBIT / 300, "share");
+	sim_fill(s, 0, 1, &sim_equal);
+	sim_run(s, SIM_MS);
+	SIM_EXPECT(s, rate_group_share(part, sim_now(s)), EQ, 0);
 }
 
 /* Any load; all ask for 20 to 220 percent together */
-static void rgt_any_load(struct rgt *s, struct rgt_load *load, u32 seed)
+static void sim_any_load(struct sim *s, struct sim_load *load, u32 seed)
 {
 	u64 bytes;
 
-	*load = *rgt_loads[rgt_random(s, ARRAY_SIZE(rgt_loads))];
-	load->burst = 1 + rgt_random(s, 32);
+	*load = *sim_loads[sim_random(s, ARRAY_SIZE(sim_loads))];
+	load->burst = 1 + sim_random(s, 32);
 	if (seed & 1)
-		load->late = rgt_random(s, 3 * RGT_MS);
+		load->late = sim_random(s, 3 * SIM_MS);
 	if (seed & 2)
-		load->stop = rgt_random(s, 10 * RGT_MS);
+		load->stop = sim_random(s, 10 * SIM_MS);
 	if (seed & 4)
-		load->drop = 2 + rgt_random(s, 8);
-	load->ahead = seed & 8 ? rgt_random(s, 4) : 0;
+		load->drop = 2 + sim_random(s, 8);
+	load->ahead = seed & 8 ? sim_random(s, 4) : 0;
 	load->exempt = (seed & 768) == 768 ? 2 : 0;
 	if (seed & 64)
-		load->overhead = rgt_random(s, 200) - 50;
+		load->overhead = sim_random(s, 200) - 50;
 	bytes = load->len[2] * (load->burst + 1ULL) * s->n;
-	load->pause = rgt_ns(s, div_u64(bytes * 100, 20 + rgt_random(s, 200)));
+	load->pause = sim_ns(s, div_u64(bytes * 100, 20 + sim_random(s, 200)));
 }
 
 /* Anything at all: the bounds that the comment states, over all windows. What
  * CPUs disagree about the time is sent early or late, and no more.
  */
-static void rgt_test_random(struct kunit *test)
+static void rate_group_test_random(struct kunit *test)
 {
 	bool full, on_time;
-	struct rgt_load load[2];
+	struct sim_load load[2];
 	u64 bound, skew;
 	u32 i, seed;
-	struct rgt *s;
+	struct sim *s;
 
 	for (seed = 1; seed <= 1024; seed++) {
 		full = seed & 16;
 		on_time = !(seed & 7);
-		s = rgt_new(test, 1, seed & 32 ? 41 : 3, &rgt_equal, seed);
-		rgt_set_rate(s, (RGT_GBIT / 100) << rgt_random(s, 14));
-		rgt_update(s);
-		rgt_any_load(s, &load[0], seed);
-		rgt_any_load(s, &load[1], seed);
-		skew = seed & 128 ? RGT_MS : 0;
+		s = sim_new(test, 1, seed & 32 ? 41 : 3, &sim_equal, seed);
+		sim_set_rate(s, (SIM_GBIT / 100) << sim_random(s, 14));
+		sim_update(s);
+		sim_any_load(s, &load[0], seed);
+		sim_any_load(s, &load[1], seed);
+		skew = seed & 128 ? SIM_MS : 0;
 		for (i = 0; i < s->n; i++) {
-			s->member[i].skew = rgt_random(s, skew);
+			s->member[i].skew = sim_random(s, skew);
 			s->member[i].seen = false;
-			rgt_begin(s, i, i + 1, &load[rgt_random(s, 2)]);
+			sim_begin(s, i, i + 1, &load[sim_random(s, 2)]);
 		}
 		if (full)
-			rgt_fill(s, 0, 1, &rgt_equal);
-		rgt_run(s, rgt_ns(s, 3000000));
+			sim_fill(s, 0, 1, &sim_equal);
+		sim_run(s, sim_ns(s, 3000000));
 
-		bound = rgt_bound(s, on_time) + rgt_bytes(s, skew);
-		RGT_EXPECT(s, rgt_max(&s->excess), LE,
-			   bound + (on_time ? 0 : rgt_horizon(s)));
+		bound = sim_bound(s, on_time) + sim_bytes(s, skew);
+		SIM_EXPECT(s, sim_max(&s->excess), LE,
+			   bound + (on_time ? 0 : sim_max_late(s)));
 		/* Unless all are late, or slots are granted in vain */
 		if (on_time || (full && !(seed & 4)))
-			RGT_EXPECT(s, rgt_max(&s->shortage), LE, bound);
+			SIM_EXPECT(s, sim_max(&s->shortage), LE, bound);
 		for (i = 0; i < s->n; i++)
-			RGT_EXPECT(s, (s64)s->member[i].part.stood, GE, 0);
+			SIM_EXPECT(s, (s64)s->member[i].part.waited, GE, 0);
 	}
 }
 
-static struct kunit_case rgt_cases[] = {
-	KUNIT_CASE(rgt_test_numbers),
-	KUNIT_CASE(rgt_test_alone),
-	KUNIT_CASE_PARAM(rgt_test_saturated, rgt_saturated_gen_params),
-	KUNIT_CASE(rgt_test_fair),
-	KUNIT_CASE(rgt_test_skipped),
-	KUNIT_CASE(rgt_test_claims),
-	KUNIT_CASE(rgt_test_lag),
-	KUNIT_CASE_PARAM(rgt_test_late, rgt_lateness_gen_params),
-	KUNIT_CASE(rgt_test_burst),
-	KUNIT_CASE(rgt_test_patience),
-	KUNIT_CASE(rgt_test_advance),
-	KUNIT_CASE_PARAM(rgt_test_flood, rgt_floods_gen_params),
-	KUNIT_CASE(rgt_test_sparse),
-	KUNIT_CASE(rgt_test_own),
-	KUNIT_CASE(rgt_test_excess),
-	KUNIT_CASE(rgt_test_refund),
-	KUNIT_CASE(rgt_test_leave),
-	KUNIT_CASE(rgt_test_rates),
-	KUNIT_CASE(rgt_test_change),
-	KUNIT_CASE(rgt_test_between),
-	KUNIT_CASE(rgt_test_take),
-	KUNIT_CASE(rgt_test_weights),
-	KUNIT_CASE(rgt_test_light),
-	KUNIT_CASE(rgt_test_credit),
-	KUNIT_CASE(rgt_test_ranks),
-	KUNIT_CASE(rgt_test_hold),
-	KUNIT_CASE(rgt_test_release),
-	KUNIT_CASE(rgt_test_forget),
-	KUNIT_CASE(rgt_test_share),
-	KUNIT_CASE(rgt_test_random),
+static struct kunit_case sim_cases[] = {
+	KUNIT_CASE(rate_group_test_numbers),
+	KUNIT_CASE(rate_group_test_alone),
+	KUNIT_CASE_PARAM(rate_group_test_saturated, sim_saturated_gen_params),
+	KUNIT_CASE(rate_group_test_fair),
+	KUNIT_CASE(rate_group_test_skipped),
+	KUNIT_CASE(rate_group_test_claims),
+	KUNIT_CASE(rate_group_test_lateness),
+	KUNIT_CASE_PARAM(rate_group_test_late_calls, sim_lateness_gen_params),
+	KUNIT_CASE(rate_group_test_burst),
+	KUNIT_CASE(rate_group_test_patience),
+	KUNIT_CASE(rate_group_test_prepay),
+	KUNIT_CASE_PARAM(rate_group_test_flood, sim_floods_gen_params),
+	KUNIT_CASE(rate_group_test_sparse),
+	KUNIT_CASE(rate_group_test_own),
+	KUNIT_CASE(rate_group_test_surplus),
+	KUNIT_CASE(rate_group_test_refund),
+	KUNIT_CASE(rate_group_test_leave),
+	KUNIT_CASE(rate_group_test_rates),
+	KUNIT_CASE(rate_group_test_change),
+	KUNIT_CASE(rate_group_test_between),
+	KUNIT_CASE(rate_group_test_take),
+	KUNIT_CASE(rate_group_test_weights),
+	KUNIT_CASE(rate_group_test_light),
+	KUNIT_CASE(rate_group_test_credit),
+	KUNIT_CASE(rate_group_test_ranks),
+	KUNIT_CASE(rate_group_test_hold),
+	KUNIT_CASE(rate_group_test_release),
+	KUNIT_CASE(rate_group_test_forget),
+	KUNIT_CASE(rate_group_test_share),
+	KUNIT_CASE(rate_group_test_random),
 	{}
 };
 
 /* Timers become better with the first tick, and not in the middle of a case */
-static int rgt_init_suite(struct kunit_suite *suite)
+static int sim_init_suite(struct kunit_suite *suite)
 {
 	u32 i;
 
@@ -1993,30 +1999,30 @@ static int rgt_init_suite(struct kunit_suite *suite)
 	return 0;
 }
 
-static int rgt_init(struct kunit *test)
+static int sim_init(struct kunit *test)
 {
-	test->priv = kunit_kzalloc(test, sizeof(struct rgt), GFP_KERNEL);
+	test->priv = kunit_kzalloc(test, sizeof(struct sim), GFP_KERNEL);
 
 	return test->priv ? 0 : -ENOMEM;
 }
 
-static void rgt_exit(struct kunit *test)
+static void sim_exit(struct kunit *test)
 {
-	struct rgt *s = test->priv;
+	struct sim *s = test->priv;
 
 	if (s)
 		kvfree(s->member);
 }
 
-static struct kunit_suite rgt_suite = {
+static struct kunit_suite sim_suite = {
 	.name = "rate_group",
-	.suite_init = rgt_init_suite,
-	.init = rgt_init,
-	.exit = rgt_exit,
-	.test_cases = rgt_cases,
+	.suite_init = sim_init_suite,
+	.init = sim_init,
+	.exit = sim_exit,
+	.test_cases = sim_cases,
 };
 
-kunit_test_suite(rgt_suite);
+kunit_test_suite(sim_suite);
 
 MODULE_DESCRIPTION("KUnit tests for the rate group");
 MODULE_LICENSE("Dual BSD/GPL");

@@ -4,7 +4,6 @@
 #include <linux/atomic.h>
 #include <linux/export.h>
 #include <linux/if_ether.h>
-#include <linux/jiffies.h>
 #include <linux/llist.h>
 #include <linux/math64.h>
 #include <linux/minmax.h>
@@ -12,6 +11,7 @@
 #include <linux/string.h>
 #include <net/net_debug.h>
 #include <net/sch_rate_tree.h>
+#include "sch_rate.h"
 
 /**
  * DOC: rate tree
@@ -23,8 +23,8 @@
  * without a gap as long as any member that may have one waits.
  *
  * The lock is taken once in a time, not once per packet or slot. Whoever has it
- * grants slots to members of all queues until RATE_TREE_AHEAD from now, or as
- * long as six packets take, but no longer than RATE_TREE_HORIZON or two
+ * grants slots to members of all queues until RATE_TREE_LOOKAHEAD from now, or
+ * as long as six packets take, but no longer than RATE_TREE_MIN_BURST or two
  * packets. When a quarter of that is left, the queue that was granted the last
  * slot does so again, or any with a backlog that runs before. All else is done
  * without the lock:
@@ -39,7 +39,7 @@
  *	there is nothing, it looks again when it expects a slot, which it knows
  *	from the time between its last ones, then a little later each time.
  *	Whoever grants a slot wakes the queue only if it would look more than
- *	RATE_TREE_LATE, or a packet, after the slot begins.
+ *	RATE_TREE_KICK_LATE, or a packet, after the slot begins.
  *
  * Debts
  *	The last packet of a slot may be longer than what is left. That is
@@ -53,8 +53,8 @@
  *	what takes RATE_TREE_SLACK at most. Time that nobody has used pays for
  *	it, up to half of that round or four packets. Of what a ceil allows,
  *	each queue may use its part. Classes are charged when the queue has the
- *	lock again. Credit is gone after RATE_TREE_KEEP, or when the queue has
- *	to wait for a slot.
+ *	lock again. Credit is gone after RATE_TREE_CREDIT_TIME, or when the
+ *	queue has to wait for a slot.
  *
  * A slot is granted from the root down. Of the children that have members
  * waiting and are not above their ceil, a child below its rate goes first, the
@@ -62,7 +62,7 @@
  * first priority goes first, and within it the child that had least beyond its
  * rate, divided by its quantum. The priority of a class with children is the
  * first of those that wait below it. What a class gets counts as part of its
- * rate until it is ahead of that by half a RATE_TREE_HORIZON.
+ * rate until it is ahead of that by half a RATE_TREE_MIN_BURST.
  *
  * Of the members of a class, that goes first which was served least bytes, so
  * all get the same whatever the lengths of their packets. One that comes back
@@ -72,23 +72,23 @@
  * child is below its rate.
  *
  * A class that did not use its rate for some time can catch up on its burst, at
- * least RATE_TREE_HORIZON; on more, as far as the child that is furthest behind
- * could. Where rates add up to more than there is, each gets less in
- * proportion: that is so if a child lags by more than that, RATE_TREE_HORIZON
+ * least RATE_TREE_MIN_BURST; on more, as far as the child that is furthest
+ * behind could. Where rates add up to more than there is, each gets less in
+ * proportion: that is so if a child lags by more than that, RATE_TREE_MIN_BURST
  * and a round. A round is the sum, over the classes above it, of the time of
  * one slot for each member that waits below them, or did of late, at the rate
  * of that class or, if they add up to more, at those of its children; at most a
  * second. A class may be ahead of its ceil by its cburst, half a
- * RATE_TREE_HORIZON, two packets, or a round of up to RATE_TREE_SLOT_MAX, or up
- * to the longest packet of its siblings, whichever is longest, by a slot, and
- * by what its members owe.
+ * RATE_TREE_MIN_BURST, two packets, or a round of up to RATE_TREE_SLOT_MAX, or
+ * up to the longest packet of its siblings, whichever is longest, by a slot,
+ * and by what its members owe.
  *
  * A slot is rounded down to packets of the largest size of late, and cut to the
  * backlog. All slots of one round last about RATE_TREE_ROUND together, but no
  * slot is longer than RATE_TREE_SLOT_MAX or a packet. If slots are granted
  * late, as with slow timers or on a busy CPU, they begin in the past, and are
  * longer. A member that is late for its slot sends it at once when it comes,
- * unless the slot ended more than RATE_TREE_LATENESS ago, or four packets if
+ * unless the slot ended more than RATE_TREE_MAX_LATE ago, or four packets if
  * that is longer: then it is lost. A queue that did not come for a slot for
  * RATE_TREE_PATIENCE is granted no more before it does. Packets go early by
  * RATE_TREE_SLACK, a packet, or what the queue is called late on average.
@@ -96,44 +96,24 @@
  * In any interval t, the bytes sent do not exceed what the rate of the root
  * allows in t, in the time that slots are granted ahead and in its burst, plus
  * for each queue its credit and slack, and one packet for each member. Late
- * queues add up to RATE_TREE_LATENESS, and slots that were given back up to the
+ * queues add up to RATE_TREE_MAX_LATE, and slots that were given back up to the
  * time that they are granted ahead.
  */
-
-static bool after(u64 a, u64 b)
-{
-	return time_after64(a, b);
-}
-
-static u64 later(u64 a, u64 b)
-{
-	return after(a, b) ? a : b;
-}
 
 static void rate_tree_speed(struct rate_tree_speed *s, u64 rate)
 {
 	s->frac = 0;
-	s->shift = 34;
-	s->mult = div64_u64((u64)NSEC_PER_SEC << 34, rate);
-	while (s->mult >> 34) {
-		s->mult >>= 1;
-		s->shift--;
-	}
+	rate_precompute(rate, &s->mult, &s->shift);
 }
 
-/* Good for 2^29 bytes */
 static u64 to_ns(const struct rate_tree_speed *s, u64 bytes)
 {
-	return (bytes * s->mult) >> s->shift;
+	return rate_to_ns(s->mult, s->shift, bytes);
 }
 
-/* The same, without losing what is less than a ns */
 static u64 to_ns_exact(struct rate_tree_speed *s, u64 bytes)
 {
-	u64 fxp = bytes * s->mult + s->frac;
-
-	s->frac = fxp & (BIT_ULL(s->shift) - 1);
-	return fxp >> s->shift;
+	return rate_to_ns_exact(s->mult, s->shift, &s->frac, bytes);
 }
 
 /* What could be sent in a time, bytes */
@@ -145,8 +125,8 @@ static u64 to_bytes(u64 rate, u64 ns)
 
 #define rate_node_class(node)					\
 	rb_entry(node, struct rate_tree_class, rate_node)
-#define over_node_class(node)					\
-	rb_entry(node, struct rate_tree_class, over_node)
+#define vtime_node_class(node)					\
+	rb_entry(node, struct rate_tree_class, vtime_node)
 #define waiting_member(node)					\
 	rb_entry(node, struct rate_tree_member, waiting)
 
@@ -162,12 +142,12 @@ static bool by_ceil(struct rb_node *a, const struct rb_node *b)
 		     rate_node_class(a)->ceil_until);
 }
 
-static bool by_over(struct rb_node *a, const struct rb_node *b)
+static bool by_vtime(struct rb_node *a, const struct rb_node *b)
 {
-	struct rate_tree_class *one = over_node_class(a);
-	struct rate_tree_class *other = over_node_class(b);
+	struct rate_tree_class *one = vtime_node_class(a);
+	struct rate_tree_class *other = vtime_node_class(b);
 
-	return after(other->over[other->at_prio], one->over[one->at_prio]);
+	return after(other->vtime[other->cur_prio], one->vtime[one->cur_prio]);
 }
 
 static bool by_served(struct rb_node *a, const struct rb_node *b)
@@ -176,20 +156,20 @@ static bool by_served(struct rb_node *a, const struct rb_node *b)
 }
 
 /* How far a slot may lie in the past */
-static u64 rate_tree_lateness(const struct rate_tree_speed *root)
+static u64 rate_tree_max_late(const struct rate_tree_speed *root)
 {
-	return max(RATE_TREE_LATENESS, to_ns(root, 4 * ETH_FRAME_LEN));
+	return max(RATE_TREE_MAX_LATE, to_ns(root, 4 * ETH_FRAME_LEN));
 }
 
-static u64 rate_tree_ahead(const struct rate_tree_speed *root)
+static u64 rate_tree_lookahead(const struct rate_tree_speed *root)
 {
 	u64 frame = to_ns(root, ETH_FRAME_LEN);
 
-	return max3(RATE_TREE_AHEAD, 2 * frame,
-		    min(6 * frame, RATE_TREE_HORIZON));
+	return max3(RATE_TREE_LOOKAHEAD, 2 * frame,
+		    min(6 * frame, RATE_TREE_MIN_BURST));
 }
 
-static bool rate_tree_wants(const struct rate_tree_class *c)
+static bool rate_tree_has_waiting(const struct rate_tree_class *c)
 {
 	return c->prios || rb_first_cached(&c->waiting);
 }
@@ -204,7 +184,7 @@ static u8 rate_tree_prio(const struct rate_tree_class *c)
 /* How much of its rate may a class make up for? */
 static u64 rate_tree_burst(const struct rate_tree_class *c)
 {
-	return max(c->burst, RATE_TREE_HORIZON);
+	return max(c->burst, RATE_TREE_MIN_BURST);
 }
 
 /* Take a class out of the trees that it is in */
@@ -215,24 +195,24 @@ static void rate_tree_detach(struct rate_tree_class *c)
 	if (c->state == RATE_TREE_IDLE)
 		return;
 
-	p->sum -= c->rate;
+	p->wanted_rate -= c->rate;
 	if (c->state == RATE_TREE_BLOCKED) {
 		rb_erase_cached(&c->rate_node, &c->tree->blocked);
 	} else {
 		rb_erase_cached(&c->rate_node, &p->by_rate);
-		rb_erase_cached(&c->over_node, &p->by_over[c->at_prio]);
-		if (!rb_first_cached(&p->by_over[c->at_prio]))
-			p->prios &= ~BIT(c->at_prio);
+		rb_erase_cached(&c->vtime_node, &p->by_vtime[c->cur_prio]);
+		if (!rb_first_cached(&p->by_vtime[c->cur_prio]))
+			p->prios &= ~BIT(c->cur_prio);
 	}
 	c->state = RATE_TREE_IDLE;
 }
 
 /* How long a slot is if there are packets for it */
-static u32 rate_tree_most(const struct rate_tree *t)
+static u32 rate_tree_max_slot(const struct rate_tree *t)
 {
-	u32 members = max(t->root.members, 1U);
+	u32 members = max(t->root.nwaiting, 1U);
 
-	return min(t->root.most / members, RATE_TREE_SLOT_MAX);
+	return min(t->root.max_slot / members, RATE_TREE_SLOT_MAX);
 }
 
 /* How long a class may wait for its next slot although all classes have their
@@ -244,10 +224,11 @@ static u64 rate_tree_round(const struct rate_tree_class *c)
 	u64 rate, ns = 0;
 
 	/* As if it were in the trees */
-	rate = p->sum + (c->state == RATE_TREE_IDLE ? c->rate : 0);
+	rate = p->wanted_rate + (c->state == RATE_TREE_IDLE ? c->rate : 0);
 	for (; p; p = p->parent) {
-		rate = p->parent ? max3(rate, p->rate, p->sum) : p->ceil;
-		ns += div64_u64(p->round * NSEC_PER_SEC, rate);
+		rate = p->parent ? max3(rate, p->rate, p->wanted_rate) :
+				   p->ceil;
+		ns += div64_u64(p->round_bytes * NSEC_PER_SEC, rate);
 	}
 	return min(ns, NSEC_PER_SEC);
 }
@@ -263,10 +244,10 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	struct rb_node *first;
 	u64 oldest, late;
 
-	if (!rate_tree_wants(c))
+	if (!rate_tree_has_waiting(c))
 		return;
 
-	p->sum += c->rate;
+	p->wanted_rate += c->rate;
 	if (after(c->ceil_until, at)) {
 		c->state = RATE_TREE_BLOCKED;
 		rb_add_cached(&c->rate_node, &c->tree->blocked, by_ceil);
@@ -274,7 +255,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	}
 
 	if (fresh) {
-		oldest = at - p->behind;
+		oldest = at - p->rate_lag;
 		first = rb_first_cached(&p->by_rate);
 		if (first) {
 			late = rate_node_class(first)->rate_until +
@@ -285,31 +266,31 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 		c->rate_until = later(c->rate_until, oldest);
 	}
 	/* It is ahead of others by its last slot at most, or this is old */
-	if (c->over[prio] - p->served[prio] > BIT_ULL(60))
-		c->over[prio] = p->served[prio];
-	c->at_prio = prio;
+	if (c->vtime[prio] - p->max_vtime[prio] > BIT_ULL(60))
+		c->vtime[prio] = p->max_vtime[prio];
+	c->cur_prio = prio;
 	c->state = RATE_TREE_READY;
 	rb_add_cached(&c->rate_node, &p->by_rate, by_rate);
-	rb_add_cached(&c->over_node, &p->by_over[prio], by_over);
+	rb_add_cached(&c->vtime_node, &p->by_vtime[prio], by_vtime);
 	p->prios |= BIT(prio);
 }
 
 /* What waits in or below a class has changed, or it may be below its ceil by
  * now. That may change where it belongs, and its parents.
  */
-static void rate_tree_settle(struct rate_tree_class *c, u64 at)
+static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 {
 	bool fresh;
 
 	for (; c->parent; c = c->parent) {
 		fresh = c->state != RATE_TREE_READY;
-		if (!rate_tree_wants(c)) {
+		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
 		} else if (after(c->ceil_until, at)) {
 			if (c->state == RATE_TREE_BLOCKED)
 				return;
-		} else if (!fresh && c->at_prio == rate_tree_prio(c)) {
+		} else if (!fresh && c->cur_prio == rate_tree_prio(c)) {
 			return;
 		}
 		rate_tree_detach(c);
@@ -326,13 +307,13 @@ static void rate_tree_unblock(struct rate_tree *t, u64 at)
 		c = rate_node_class(node);
 		if (after(c->ceil_until, at))
 			return;
-		rate_tree_settle(c, at);
+		rate_tree_requeue(c, at);
 	}
 }
 
-static bool rate_tree_assured(const struct rate_tree_class *c, u64 at)
+static bool rate_tree_below_rate(const struct rate_tree_class *c, u64 at)
 {
-	return !after(c->rate_until, at - c->parent->behind);
+	return !after(c->rate_until, at - c->parent->rate_lag);
 }
 
 /* Which child gets the next slot? @lags is set if one lags no more than a round
@@ -347,31 +328,31 @@ static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
 
 	c = rate_node_class(rb_first_cached(&p->by_rate));
 	/* Less is no sign that rates add up to more than there is */
-	lag = at - c->rate_until - RATE_TREE_HORIZON - rate_tree_burst(c);
-	if (after(lag, p->behind)) {
+	lag = at - c->rate_until - RATE_TREE_MIN_BURST - rate_tree_burst(c);
+	if (after(lag, p->rate_lag)) {
 		lag -= rate_tree_round(c);
-		*lags |= !after(lag, p->behind);
-		p->behind = later(p->behind, lag);
+		*lags |= !after(lag, p->rate_lag);
+		p->rate_lag = later(p->rate_lag, lag);
 	}
-	if (rate_tree_assured(c, at))
+	if (rate_tree_below_rate(c, at))
 		return c;
 
-	first = &p->by_over[__ffs(p->prios)];
-	return over_node_class(rb_first_cached(first));
+	first = &p->by_vtime[__ffs(p->prios)];
+	return vtime_node_class(rb_first_cached(first));
 }
 
 /* Do members of a class with children that wait get the next slot? */
-static bool rate_tree_own(const struct rate_tree_class *c, u64 at)
+static bool rate_tree_pick_own(const struct rate_tree_class *c, u64 at)
 {
 	u8 prio = __ffs(c->prios);
 
 	if (!rb_first_cached(&c->waiting) || c->prio > prio)
 		return false;
 	if (c->prio < prio &&
-	    !rate_tree_assured(rate_node_class(rb_first_cached(&c->by_rate)),
-			       at))
+	    !rate_tree_below_rate(rate_node_class(rb_first_cached(&c->by_rate)),
+				  at))
 		return true;
-	return !c->own;
+	return !c->own_last;
 }
 
 /* How many levels up the first class is that has its rate to pay with */
@@ -379,8 +360,8 @@ static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
 {
 	u8 level = 0;
 
-	at += RATE_TREE_HORIZON / 2; /* as in rate_tree_account() */
-	for (; c->parent && !rate_tree_assured(c, at); c = c->parent)
+	at += RATE_TREE_MIN_BURST / 2; /* as in rate_tree_account() */
+	for (; c->parent && !rate_tree_below_rate(c, at); c = c->parent)
 		level++;
 
 	return level;
@@ -389,7 +370,8 @@ static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
 /* Which classes are above their ceil then, a bit for each level up? The root
  * has no other than the end of all slots.
  */
-static u8 rate_tree_above(const struct rate_tree_class *c, u64 then, bool busy)
+static u8 rate_tree_above_ceil(const struct rate_tree_class *c, u64 then,
+			       bool busy)
 {
 	u8 level = 0, above = 0;
 
@@ -403,8 +385,8 @@ static u8 rate_tree_above(const struct rate_tree_class *c, u64 then, bool busy)
 /* What a class may send above its ceil after it had less */
 static u64 rate_tree_cburst(const struct rate_tree_class *c)
 {
-	return max3(c->cburst, RATE_TREE_HORIZON / 2,
-		    to_ns(&c->ceil_ns, 2 * ETH_FRAME_LEN));
+	return max3(c->cburst, RATE_TREE_MIN_BURST / 2,
+		    to_ns(&c->ceil_speed, 2 * ETH_FRAME_LEN));
 }
 
 /* A class got a slot. Less than 0: it did not use as much of another one. That
@@ -414,22 +396,22 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			      s64 len)
 {
 	struct rate_tree_class *p = c->parent;
-	u64 *served = &p->served[c->at_prio];
-	u64 *over = &c->over[c->at_prio];
+	u64 *top = &p->max_vtime[c->cur_prio];
+	u64 *vtime = &c->vtime[c->cur_prio];
 	u64 burst;
 	u32 most;
 
 	if (len < 0) {
-		c->ceil_until -= to_ns(&c->ceil_ns, -len);
+		c->ceil_until -= to_ns(&c->ceil_speed, -len);
 		return;
 	}
 
 	/* Others of a first priority must not leave the rate to later ones */
-	if (rate_tree_assured(c, at + RATE_TREE_HORIZON / 2)) {
-		c->rate_until += to_ns_exact(&c->rate_ns, len);
+	if (rate_tree_below_rate(c, at + RATE_TREE_MIN_BURST / 2)) {
+		c->rate_until += to_ns_exact(&c->rate_speed, len);
 	} else {
-		*served = later(*served, *over);
-		*over += div_u64((u64)len << 32, c->quantum);
+		*top = later(*top, *vtime);
+		*vtime += div_u64((u64)len << 32, c->quantum);
 	}
 	if (c->ceil < p->ceil) {
 		burst = rate_tree_cburst(c);
@@ -437,10 +419,10 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			/* Its next slot may be a round away */
 			most = max(RATE_TREE_SLOT_MAX, p->longest);
 			burst = max(burst, min(rate_tree_round(c),
-					       to_ns(&c->ceil_ns, most)));
+					       to_ns(&c->ceil_speed, most)));
 			c->ceil_until = later(c->ceil_until, start - burst);
 		}
-		c->ceil_until += to_ns_exact(&c->ceil_ns, len);
+		c->ceil_until += to_ns_exact(&c->ceil_speed, len);
 	}
 }
 
@@ -448,29 +430,29 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 static void rate_tree_count(struct rate_tree_class *c, int more)
 {
 	for (; c; c = c->parent)
-		c->members += more;
+		c->nwaiting += more;
 }
 
 /* Nobody wants slots, or may have one, up to a time. But for the burst of the
  * root, nobody who comes later has a claim to that time.
  */
-static void rate_tree_unused(struct rate_tree *t, u64 until)
+static void rate_tree_skip_time(struct rate_tree *t, u64 until)
 {
 	u64 at = until - t->root.cburst;
 
-	if (!after(at, t->tail))
+	if (!after(at, t->tat))
 		return;
 
-	t->spare = min(t->spare + at - t->tail,
-		       max(RATE_TREE_ROUND / 2,
-			   to_ns(&t->root.ceil_ns, 4 * ETH_FRAME_LEN)));
-	t->tail = at;
+	t->unused = min(t->unused + at - t->tat,
+			max(RATE_TREE_ROUND / 2,
+			    to_ns(&t->root.ceil_speed, 4 * ETH_FRAME_LEN)));
+	t->tat = at;
 }
 
 /* What a member has sent beyond its slots, to be charged to its classes now,
  * bytes. The root is charged for what its queue had no credit for.
  */
-static s32 rate_tree_owed(struct rate_tree_member *m)
+static s32 rate_tree_take_debt(struct rate_tree_member *m)
 {
 	struct rate_tree_queue *q = m->queue;
 	struct rate_tree *t = q->tree;
@@ -478,7 +460,7 @@ static s32 rate_tree_owed(struct rate_tree_member *m)
 	s32 owed = READ_ONCE(m->beyond) - m->settled;
 
 	q->settled += unpaid;
-	t->tail += to_ns_exact(&t->root.ceil_ns, unpaid);
+	t->tat += to_ns_exact(&t->root.ceil_speed, unpaid);
 	if (!owed)
 		return 0;
 
@@ -492,11 +474,11 @@ static s32 rate_tree_owed(struct rate_tree_member *m)
 }
 
 /* Charge that, as no slot follows now */
-static void rate_tree_overdrawn(struct rate_tree_member *m, u64 now)
+static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree *t = m->queue->tree;
-	u64 start = t->tail, at = later(start, now);
-	s32 owed = rate_tree_owed(m);
+	u64 start = t->tat, at = later(start, now);
+	s32 owed = rate_tree_take_debt(m);
 	struct rate_tree_class *c;
 	bool fresh;
 
@@ -518,7 +500,7 @@ static u32 rate_tree_room(const struct rate_tree_member *m, u64 now)
 {
 	const struct rate_tree *t = m->queue->tree;
 	const struct rate_tree_class *c;
-	u64 room = m->queue->quantum, ns;
+	u64 room = m->queue->max_credit, ns;
 
 	for (c = m->class; c->parent; c = c->parent) {
 		if (c->ceil >= c->parent->ceil)
@@ -543,7 +525,7 @@ static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
 {
 	rate_tree_count(m->class, 1);
 	rb_add_cached(&m->waiting, &m->class->waiting, by_served);
-	rate_tree_settle(m->class, later(m->queue->tree->tail, now));
+	rate_tree_requeue(m->class, later(m->queue->tree->tat, now));
 }
 
 static void rate_tree_wait(struct rate_tree_member *m, u64 now)
@@ -553,12 +535,12 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	if (m->waits)
 		return;
 
-	rate_tree_overdrawn(m, now);
+	rate_tree_charge_debt(m, now);
 	rate_tree_allow(m, now);
-	if (!rate_tree_wants(&t->root))
-		rate_tree_unused(t, m->since);
+	if (!rate_tree_has_waiting(&t->root))
+		rate_tree_skip_time(t, m->since);
 	/* It has no claim to what others had when it did not wait */
-	m->served = later(m->served, m->class->turn);
+	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
 	rate_tree_line_up(m, now);
 }
@@ -573,7 +555,7 @@ static void rate_tree_unqueue(struct rate_tree_member *m, u64 now)
 	rb_erase_cached(&m->waiting, &m->class->waiting);
 	RB_CLEAR_NODE(&m->waiting);
 	rate_tree_count(m->class, -1);
-	rate_tree_settle(m->class, later(m->queue->tree->tail, now));
+	rate_tree_requeue(m->class, later(m->queue->tree->tat, now));
 }
 
 static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
@@ -602,46 +584,48 @@ static void rate_tree_collect(struct rate_tree_queue *q, u64 now)
 /* Does a queue not come for its slots? */
 static bool rate_tree_stopped(const struct rate_tree_queue *q, u64 now)
 {
-	u32 begun = smp_load_acquire(&q->begun); /* what is before is read */
+	/* What is before is read */
+	u32 begun = smp_load_acquire(&q->slots_begun);
 	const struct rate_tree_slot *s = &q->slot[begun % RATE_TREE_SLOTS];
-	u32 slots = q->granted - begun;
+	u32 slots = q->slots_granted - begun;
 
 	return slots && (slots == RATE_TREE_SLOTS ||
-			 after(now, later(s->at, s->start) +
+			 after(now, later(s->granted_at, s->start) +
 				    RATE_TREE_PATIENCE));
 }
 
-static void rate_tree_book(struct rate_tree_member *m, u64 start, u64 now,
-			   u32 len)
+static void rate_tree_push_slot(struct rate_tree_member *m, u64 start, u64 now,
+				u32 len)
 {
 	struct rate_tree_queue *q = m->queue;
-	struct rate_tree_slot *s = &q->slot[q->granted % RATE_TREE_SLOTS];
+	struct rate_tree_slot *s = &q->slot[q->slots_granted % RATE_TREE_SLOTS];
 	u64 late;
 
 	s->m = m;
 	s->start = start;
-	s->at = now;
+	s->granted_at = now;
 	s->len = len;
 	s->payer = m->lender;
-	s->above = rate_tree_above(m->class, q->tree->tail, after(start, now));
+	s->above_ceil = rate_tree_above_ceil(m->class, q->tree->tat,
+					     after(start, now));
 	/* Pairs with rate_tree_next() */
-	smp_store_release(&q->granted, q->granted + 1);
-	/* The queue sees this, or @wake is new */
+	smp_store_release(&q->slots_granted, q->slots_granted + 1);
+	/* The queue sees this, or @wake_at is new */
 	smp_mb();
-	late = max(RATE_TREE_LATE,
-		   to_ns(&q->tree->root.ceil_ns, ETH_FRAME_LEN));
-	if (after(atomic64_read(&q->wake), start + late))
+	late = max(RATE_TREE_KICK_LATE,
+		   to_ns(&q->tree->root.ceil_speed, ETH_FRAME_LEN));
+	if (after(atomic64_read(&q->wake_at), start + late))
 		q->kick(q);
-	WRITE_ONCE(q->tree->next, q);
+	WRITE_ONCE(q->tree->granter, q);
 }
 
 /* How many bytes does a member want that it was not granted? */
-static u32 rate_tree_wants_more(const struct rate_tree_member *m)
+static u32 rate_tree_missing(const struct rate_tree_member *m)
 {
-	u32 booked = m->granted - READ_ONCE(m->begun);
+	u32 pending = m->granted - READ_ONCE(m->begun);
 	u32 wanted = READ_ONCE(m->wanted);
 
-	return wanted > booked ? wanted - booked : 0;
+	return wanted > pending ? wanted - pending : 0;
 }
 
 /* Grant a slot to a member, or find out that it should have none. Return false
@@ -649,7 +633,7 @@ static u32 rate_tree_wants_more(const struct rate_tree_member *m)
  */
 static bool rate_tree_grant(struct rate_tree *t, u64 now)
 {
-	struct rate_tree_speed *ns = &t->root.ceil_ns;
+	struct rate_tree_speed *speed = &t->root.ceil_speed;
 	struct rate_tree_class *c = &t->root, *n;
 	u32 wanted, longest, slot, most, len;
 	struct rate_tree_member *m;
@@ -657,26 +641,26 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	u64 at, start, round;
 	s64 owed;
 
-	if (!rate_tree_wants(c))
-		rate_tree_unused(t, now);
-	at = later(t->tail, now);
+	if (!rate_tree_has_waiting(c))
+		rate_tree_skip_time(t, now);
+	at = later(t->tat, now);
 	rate_tree_unblock(t, at);
-	if (!rate_tree_wants(c))
+	if (!rate_tree_has_waiting(c))
 		return false;
 
-	t->tail = later(t->tail, now - max(rate_tree_lateness(ns), c->cburst));
-	slot = rate_tree_most(t);
+	t->tat = later(t->tat, now - max(rate_tree_max_late(speed), c->cburst));
+	slot = rate_tree_max_slot(t);
 	/* Where all come late, there is more to grant at a time */
-	if (after(now, t->tail))
-		slot += min(div_u64(to_bytes(c->ceil, now - t->tail),
-				    2 * c->members), BIT(28));
+	if (after(now, t->tat))
+		slot += min(div_u64(to_bytes(c->ceil, now - t->tat),
+				    2 * c->nwaiting), BIT(28));
 	most = slot;
 	while (c->prios) {
-		c->own = rate_tree_own(c, at);
-		if (c->own)
+		c->own_last = rate_tree_pick_own(c, at);
+		if (c->own_last)
 			break;
 		c = rate_tree_pick(c, at, &lags);
-		most = min(most, c->most);
+		most = min(most, c->max_slot);
 	}
 
 	m = waiting_member(rb_first_cached(&c->waiting));
@@ -685,15 +669,15 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		list_add_tail(&m->stuck, &m->queue->stuck);
 		return true;
 	}
-	wanted = rate_tree_wants_more(m);
+	wanted = rate_tree_missing(m);
 	if (!wanted) {
 		rate_tree_unwait(m, now);
-		rate_tree_overdrawn(m, now);
-		/* Pairs with rate_tree_want(): it sees that, or this its
-		 * new backlog
+		rate_tree_charge_debt(m, now);
+		/* Pairs with rate_tree_post(): it sees that, or this its new
+		 * backlog
 		 */
 		smp_mb();
-		if (rate_tree_wants_more(m))
+		if (rate_tree_missing(m))
 			rate_tree_wait(m, now);
 		return true;
 	}
@@ -701,8 +685,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	/* Whole packets, or it is granted less than it sends */
 	len = min(max(rounddown(most, longest), longest), wanted);
 
-	c->turn = later(c->turn, m->served);
-	owed = rate_tree_owed(m);
+	c->last_served = later(c->last_served, m->served);
+	owed = rate_tree_take_debt(m);
 	for (n = c; n->parent; n = n->parent)
 		rate_tree_detach(n);
 	/* What explains a lag is not forgotten before that is made up for. Who
@@ -711,11 +695,11 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	for (n = c; n; n = n->parent) {
 		if (!lags) {
 			n->longest -= n->longest / 256;
-			n->round -= n->round / 256;
+			n->round_bytes -= n->round_bytes / 256;
 		}
 		n->longest = max(n->longest, longest);
-		round = (u64)n->members * max(slot, n->longest);
-		n->round = max(n->round, min(round, BIT(28)));
+		round = (u64)n->nwaiting * max(slot, n->longest);
+		n->round_bytes = max(n->round_bytes, min(round, BIT(28)));
 	}
 	rb_erase_cached(&m->waiting, &c->waiting);
 	m->served += len;
@@ -729,54 +713,54 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	} else {
 		rb_add_cached(&m->waiting, &c->waiting, by_served);
 	}
-	start = t->tail;
+	start = t->tat;
 	at = later(start, now);
 	WRITE_ONCE(m->lender, rate_tree_payer(c, at));
 	for (n = c; n->parent; n = n->parent) {
 		rate_tree_account(n, start, at, len + owed);
 		rate_tree_attach(n, at, false);
 	}
-	t->tail += to_ns_exact(ns, len);
-	rate_tree_book(m, start, now, len);
+	t->tat += to_ns_exact(speed, len);
+	rate_tree_push_slot(m, start, now, len);
 	return true;
 }
 
 /* Tell when slots are to be granted again, and by whom: the queue that was
  * granted the last one, or the one that is here.
  */
-static void rate_tree_tell(struct rate_tree_queue *q, u64 now)
+static void rate_tree_set_granter(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree *t = q->tree;
 	struct rb_node *first = rb_first_cached(&t->blocked);
-	u64 due = t->tail - rate_tree_ahead(&t->root.ceil_ns) / 4;
+	u64 due = t->tat - rate_tree_lookahead(&t->root.ceil_speed) / 4;
 
-	if (!t->root.members)
+	if (!t->root.nwaiting)
 		due = now + BIT_ULL(62);
-	else if (!rate_tree_wants(&t->root))
+	else if (!rate_tree_has_waiting(&t->root))
 		due = later(due, rate_node_class(first)->ceil_until);
-	atomic64_set(&t->due, due);
-	if (!t->root.members)
-		WRITE_ONCE(t->next, NULL);
-	else if (!t->next)
-		WRITE_ONCE(t->next, q);
-	WRITE_ONCE(t->idle, !rate_tree_wants(&t->root));
+	atomic64_set(&t->grant_at, due);
+	if (!t->root.nwaiting)
+		WRITE_ONCE(t->granter, NULL);
+	else if (!t->granter)
+		WRITE_ONCE(t->granter, q);
+	WRITE_ONCE(t->idle, !rate_tree_has_waiting(&t->root));
 }
 
 /* Time that nobody has used pays for packets to come */
-static void rate_tree_lend(struct rate_tree_queue *q, u64 now)
+static void rate_tree_give_credit(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree *t = q->tree;
-	s64 most = q->quantum;
+	s64 most = q->max_credit;
 
-	if (after(now, q->credit_at + RATE_TREE_KEEP))
+	if (after(now, q->credit_at + RATE_TREE_CREDIT_TIME))
 		q->credit = 0;
-	if (t->root.members || after(t->tail, now + q->slack))
+	if (t->root.nwaiting || after(t->tat, now + q->slack))
 		return;
 
-	most = min_t(s64, most - q->credit, to_bytes(t->root.ceil, t->spare));
+	most = min_t(s64, most - q->credit, to_bytes(t->root.ceil, t->unused));
 	if (most <= 0)
 		return;
-	t->spare -= min(t->spare, to_ns(&t->root.ceil_ns, most));
+	t->unused -= min(t->unused, to_ns(&t->root.ceil_speed, most));
 	q->credit += most;
 	q->credit_at = now;
 }
@@ -789,10 +773,10 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 	struct rate_tree_member *m, *next;
 	struct rate_tree_queue *other;
 
-	atomic64_set(&q->wake, now);
+	atomic64_set(&q->wake_at, now);
 	spin_lock(&t->lock);
 	list_for_each_entry_safe(m, next, &q->owing, owing) {
-		rate_tree_overdrawn(m, now);
+		rate_tree_charge_debt(m, now);
 		rate_tree_allow(m, now);
 		list_del_init(&m->owing);
 	}
@@ -801,71 +785,71 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 	smp_mb();
 	list_for_each_entry(other, &t->queues, node)
 		rate_tree_collect(other, now);
-	if (q->granted == q->begun) {
+	if (q->slots_granted == q->slots_begun) {
 		list_for_each_entry_safe(m, next, &q->stuck, stuck) {
 			list_del_init(&m->stuck);
 			rate_tree_line_up(m, now);
 		}
 	}
-	while (grants && !after(t->tail, now + q->ahead) &&
+	while (grants && !after(t->tat, now + q->lookahead) &&
 	       rate_tree_grant(t, now))
 		grants--;
-	rate_tree_tell(q, now);
-	rate_tree_lend(q, now);
+	rate_tree_set_granter(q, now);
+	rate_tree_give_credit(q, now);
 	spin_unlock(&t->lock);
 }
 
 /* A member may begin to want slots, or more of them */
-static void rate_tree_want(struct rate_tree_member *m)
+static void rate_tree_post(struct rate_tree_member *m)
 {
 	struct rate_tree_queue *q = m->queue;
 	u64 start;
 
 	/* Within a slot, it looks again with each packet */
-	if (q->open != m)
+	if (q->sender != m)
 		smp_mb(); /* pairs with that in rate_tree_grant() */
 	/* Pairs with rate_tree_collect(): what that has set is seen */
 	if (smp_load_acquire(&m->posted) || READ_ONCE(m->waits) ||
-	    !rate_tree_wants_more(m))
+	    !rate_tree_missing(m))
 		return;
 
 	WRITE_ONCE(m->posted, true);
 	llist_add(&m->post, &q->posts);
-	start = atomic64_read(&q->tree->due) + q->ahead / 4;
-	if (q->backlogs <= 1 || after(q->look, start))
-		q->look = start;
+	start = atomic64_read(&q->tree->grant_at) + q->lookahead / 4;
+	if (q->nbacklogged <= 1 || after(q->look_at, start))
+		q->look_at = start;
 }
 
 /* A slot is over: what is left is credit, what was sent too much is owed */
 static void rate_tree_end(struct rate_tree_queue *q)
 {
-	struct rate_tree_member *m = q->open;
+	struct rate_tree_member *m = q->sender;
 
 	WRITE_ONCE(m->beyond, m->beyond - q->left);
 	if (q->left < 0)
 		WRITE_ONCE(q->beyond, q->beyond - q->left);
 	else
-		q->credit = min_t(s64, q->credit + q->left, q->quantum);
-	q->open = NULL;
+		q->credit = min_t(s64, q->credit + q->left, q->max_credit);
+	q->sender = NULL;
 }
 
 /* Begin the next slot of a queue if its time has come, or leave it out */
 static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 {
-	struct rate_tree_slot *s = &q->slot[q->begun % RATE_TREE_SLOTS];
+	struct rate_tree_slot *s = &q->slot[q->slots_begun % RATE_TREE_SLOTS];
 	struct rate_tree_member *m = s->m;
-	u8 payer = s->payer, above = s->above;
+	u8 payer = s->payer, above = s->above_ceil;
 	u64 start = s->start;
 	u32 len = s->len;
-	s64 turn;
+	s64 wait;
 
 	if (m && after(start, now + q->slack))
 		return false;
 
-	q->lost = later(s->at, start + to_ns(&q->ns, len)) +
-		  rate_tree_lateness(&q->ns);
+	q->lost_at = later(s->granted_at, start + to_ns(&q->speed, len)) +
+		     rate_tree_max_late(&q->speed);
 	/* Pairs with rate_tree_stopped(): the slot has been read */
-	smp_store_release(&q->begun, q->begun + 1);
+	smp_store_release(&q->slots_begun, q->slots_begun + 1);
 	if (!m)
 		return true;
 
@@ -878,66 +862,64 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	/* Others use the time that would pay for it */
 	if (after(start, m->since + q->slack))
 		q->credit = 0;
-	q->open = m;
-	q->next = start;
+	q->sender = m;
+	q->next_at = start;
 	q->left = len;
 	m->payer = payer;
-	m->above |= above;
+	m->above_ceil |= above;
 	WRITE_ONCE(m->wanted, m->backlog - min(m->backlog, len));
 	WRITE_ONCE(m->begun, m->begun + len);
-	turn = after(start, q->since) ? start - q->since : 0;
-	turn = min_t(s64, turn, NSEC_PER_SEC) - q->turn;
-	q->turn += turn < 0 ? turn / 2 : turn / 8;
+	wait = after(start, q->since) ? start - q->since : 0;
+	wait = min_t(s64, wait, NSEC_PER_SEC) - q->slot_wait;
+	q->slot_wait += wait < 0 ? wait / 2 : wait / 8;
 	q->since = start;
-	q->look = start + q->turn;
+	q->look_at = start + q->slot_wait;
 	return true;
 }
 
 static void rate_tree_set_slack(struct rate_tree_queue *q)
 {
-	q->slack = max(min(to_ns(&q->ns, ETH_FRAME_LEN), RATE_TREE_SLACK),
-		       q->lag);
+	q->slack = rate_slack(to_ns(&q->speed, ETH_FRAME_LEN), RATE_TREE_SLACK,
+			      q->lateness);
 }
 
-/* The queue asked to be called at @q->asked: keep the mean of how late it is */
-static void rate_tree_late(struct rate_tree_queue *q, u64 now)
+/* The queue wanted a call at @q->call_at: keep the mean of how late it is */
+static void rate_tree_note_lateness(struct rate_tree_queue *q, u64 now)
 {
-	u64 late;
-
-	if (!q->asked || after(q->asked, now))
+	if (!q->call_at || after(q->call_at, now))
 		return;
 
-	late = min(now - q->asked, RATE_TREE_LAG);
-	q->asked = 0;
-	q->lag += late / 8 - q->lag / 8;
+	q->lateness = rate_lateness(q->lateness, now - q->call_at,
+				    RATE_TREE_MAX_SLACK);
+	q->call_at = 0;
 	rate_tree_set_slack(q);
 }
 
 /* The root has another rate. That changes how long turns take. */
-static void rate_tree_changed(struct rate_tree_queue *q, u64 now)
+static void rate_tree_follow_rate(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree *t = q->tree;
 	u64 *start, most;
 	u32 i;
 
 	spin_lock(&t->lock);
-	q->changes = t->changes;
-	q->ns = t->root.ceil_ns;
-	q->ahead = rate_tree_ahead(&q->ns);
+	q->rate_changes = t->rate_changes;
+	q->speed = t->root.ceil_speed;
+	q->lookahead = rate_tree_lookahead(&q->speed);
 	most = max(to_bytes(t->root.ceil, RATE_TREE_SLACK), RATE_TREE_SLOT_MAX);
-	q->quantum = clamp(to_bytes(t->root.ceil, RATE_TREE_ROUND / 4),
-			   ETH_FRAME_LEN, min(most, BIT(20)));
-	q->credit = min_t(s64, q->credit, q->quantum);
-	for (i = q->begun; i != q->granted; i++) {
+	q->max_credit = clamp(to_bytes(t->root.ceil, RATE_TREE_ROUND / 4),
+			      ETH_FRAME_LEN, min(most, BIT(20)));
+	q->credit = min_t(s64, q->credit, q->max_credit);
+	for (i = q->slots_begun; i != q->slots_granted; i++) {
 		start = &q->slot[i % RATE_TREE_SLOTS].start;
-		if (after(*start, t->tail))
-			*start = t->tail;
+		if (after(*start, t->tat))
+			*start = t->tat;
 	}
 	spin_unlock(&t->lock);
-	q->lag = 0;
+	q->lateness = 0;
 	rate_tree_set_slack(q);
-	q->turn = 0;
-	q->look = now;
+	q->slot_wait = 0;
+	q->look_at = now;
 }
 
 /* Who may send now? */
@@ -948,13 +930,13 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 	u32 granted;
 
 	list_for_each_entry_safe(m, next, &q->paused, list) {
-		if (after(m->until, now))
+		if (after(m->paused_until, now))
 			continue;
 		list_del_init(&m->list);
 		m->paused = false;
 		m->since = now;
-		q->backlogs++;
-		rate_tree_want(m);
+		q->nbacklogged++;
+		rate_tree_post(m);
 	}
 	list_for_each_entry_safe(m, next, &q->free, list) {
 		if (q->credit > 0) {
@@ -962,67 +944,70 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 			return m;
 		}
 		list_del_init(&m->list);
-		rate_tree_want(m);
+		rate_tree_post(m);
 	}
 	for (;;) {
-		m = q->open;
-		if (m && after(now, q->lost)) {
+		m = q->sender;
+		if (m && after(now, q->lost_at)) {
 			WRITE_ONCE(m->beyond, m->beyond - q->left);
 			WRITE_ONCE(m->wanted, m->backlog);
-			q->open = NULL;
-			rate_tree_want(m);
+			q->sender = NULL;
+			rate_tree_post(m);
 		}
-		/* Pairs with rate_tree_book() */
-		granted = smp_load_acquire(&q->granted);
-		if (q->open || q->begun == granted || !rate_tree_begin(q, now))
+		/* Pairs with rate_tree_push_slot() */
+		granted = smp_load_acquire(&q->slots_granted);
+		if (q->sender || q->slots_begun == granted ||
+		    !rate_tree_begin(q, now))
 			break;
 	}
-	return q->open && !after(q->next, now + q->slack) ? q->open : NULL;
+	return q->sender && !after(q->next_at, now + q->slack) ? q->sender :
+								 NULL;
 }
 
 /* Does a queue have to see to it that slots are granted? */
 static bool rate_tree_must_visit(const struct rate_tree_queue *q, u64 now)
 {
-	const struct rate_tree_queue *next = READ_ONCE(q->tree->next);
+	const struct rate_tree_queue *next = READ_ONCE(q->tree->granter);
 
 	if (READ_ONCE(q->tree->idle) && !llist_empty(&q->posts))
 		return true;
-	if (!list_empty(&q->stuck) && q->begun == READ_ONCE(q->granted))
+	if (!list_empty(&q->stuck) &&
+	    q->slots_begun == READ_ONCE(q->slots_granted))
 		return true;
-	return (next == q || q->backlogs) &&
-	       !after(atomic64_read(&q->tree->due), now);
+	return (next == q || q->nbacklogged) &&
+	       !after(atomic64_read(&q->tree->grant_at), now);
 }
 
 /* When a queue has to be called again */
-static u64 rate_tree_wake(struct rate_tree_queue *q, u64 now, u32 granted)
+static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 {
 	const struct rate_tree *t = q->tree;
 	u64 never = now + BIT_ULL(62), at = never;
-	u64 most = max(4 * q->ahead, RATE_TREE_HORIZON);
-	u64 due = atomic64_read(&t->due), waited;
+	u64 most = max(4 * q->lookahead, RATE_TREE_MIN_BURST);
+	u64 due = atomic64_read(&t->grant_at), waited;
 	struct rate_tree_member *m;
 
-	if (q->open) {
-		at = q->next - q->slack;
-	} else if (q->begun != granted) {
-		at = q->slot[q->begun % RATE_TREE_SLOTS].start - q->slack;
-	} else if (q->backlogs) {
+	if (q->sender) {
+		at = q->next_at - q->slack;
+	} else if (q->slots_begun != granted) {
+		at = q->slot[q->slots_begun % RATE_TREE_SLOTS].start - q->slack;
+	} else if (q->nbacklogged) {
 		/* In vain: the later, the longer it has waited */
-		if (!after(q->look, now)) {
+		if (!after(q->look_at, now)) {
 			waited = after(now, q->since) ? now - q->since : 0;
-			waited = max(q->ahead / 4, waited / 32);
-			q->look = now + min(waited, most);
-			q->look = later(q->look, due + q->ahead / 4);
+			waited = max(q->lookahead / 4, waited / 32);
+			q->look_at = now + min(waited, most);
+			q->look_at = later(q->look_at, due + q->lookahead / 4);
 		}
-		at = q->look;
+		at = q->look_at;
 		if (after(at, now + most))
 			at = now + most;
 	}
-	if (READ_ONCE(t->next) == q && after(at, due))
+	if (READ_ONCE(t->granter) == q && after(at, due))
 		at = due;
 	list_for_each_entry(m, &q->paused, list)
-		if (after(at, m->until))
-			at = m->until;
+		if (after(at, m->paused_until))
+			at = m->paused_until;
 	return at;
 }
 
@@ -1045,9 +1030,14 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 	u32 granted;
 	u64 at;
 
-	rate_tree_late(q, now);
-	if (q->changes != READ_ONCE(q->tree->changes))
-		rate_tree_changed(q, now);
+	while (!list_empty(&q->fresh)) {
+		m = list_first_entry(&q->fresh, struct rate_tree_member, list);
+		list_del_init(&m->list);
+		rate_tree_backlog(m, now, m->wanted);
+	}
+	rate_tree_note_lateness(q, now);
+	if (q->rate_changes != READ_ONCE(q->tree->rate_changes))
+		rate_tree_follow_rate(q, now);
 
 	for (;;) {
 		m = rate_tree_ready(q, now);
@@ -1058,14 +1048,14 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 			visited = true;
 			continue;
 		}
-		/* Pairs with rate_tree_book() */
-		granted = smp_load_acquire(&q->granted);
-		at = rate_tree_wake(q, now, granted);
+		/* Pairs with rate_tree_push_slot() */
+		granted = smp_load_acquire(&q->slots_granted);
+		at = rate_tree_wake_time(q, now, granted);
 		if (!after(at, now))
 			at = now + NSEC_PER_USEC;
-		atomic64_set(&q->wake, at);
-		smp_mb(); /* pairs with that in rate_tree_book() */
-		if (READ_ONCE(q->granted) == granted)
+		atomic64_set(&q->wake_at, at);
+		smp_mb(); /* pairs with that in rate_tree_push_slot() */
+		if (READ_ONCE(q->slots_granted) == granted)
 			break;
 	}
 
@@ -1073,7 +1063,7 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 		*when = RATE_TREE_NEVER;
 	} else {
 		*when = at;
-		q->asked = at;
+		q->call_at = at;
 	}
 	return NULL;
 }
@@ -1094,8 +1084,8 @@ void rate_tree_charge(struct rate_tree_member *m, u32 len)
 
 	if (len > m->longest)
 		WRITE_ONCE(m->longest, len);
-	if (m == q->open) {
-		q->next += to_ns(&q->ns, len);
+	if (m == q->sender) {
+		q->next_at += to_ns(&q->speed, len);
 		q->left -= len;
 		if (q->left <= 0)
 			rate_tree_end(q);
@@ -1119,25 +1109,25 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	struct rate_tree_queue *q = m->queue;
 	struct rate_tree *t = q->tree;
 	struct rate_tree_slot *s;
-	u32 i, booked;
+	u32 i, pending;
 
 	spin_lock(&t->lock);
 	rate_tree_collect(q, now);
 	if (m->waits)
 		rate_tree_unwait(m, now);
-	booked = m->granted - m->begun;
-	bytes += booked;
-	WRITE_ONCE(m->begun, m->begun + booked);
-	for (i = q->begun; booked && i != q->granted; i++) {
+	pending = m->granted - m->begun;
+	bytes += pending;
+	WRITE_ONCE(m->begun, m->begun + pending);
+	for (i = q->slots_begun; pending && i != q->slots_granted; i++) {
 		s = &q->slot[i % RATE_TREE_SLOTS];
 		if (s->m == m)
 			s->m = NULL;
 	}
-	if (bytes && after(t->tail, now))
-		t->tail = later(t->tail - to_ns(&t->root.ceil_ns, bytes), now);
+	if (bytes && after(t->tat, now))
+		t->tat = later(t->tat - to_ns(&t->root.ceil_speed, bytes), now);
 	WRITE_ONCE(m->beyond, m->beyond - bytes);
-	rate_tree_overdrawn(m, now);
-	rate_tree_tell(q, now);
+	rate_tree_charge_debt(m, now);
+	rate_tree_set_granter(q, now);
 	spin_unlock(&t->lock);
 }
 
@@ -1160,7 +1150,7 @@ static s32 rate_tree_debt(const struct rate_tree_member *m)
 /* Is that much? */
 static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
-	s32 much = max(m->queue->quantum, RATE_TREE_SLOT_MAX);
+	s32 much = max(m->queue->max_credit, RATE_TREE_SLOT_MAX);
 
 	return rate_tree_debt(m) > much;
 }
@@ -1172,17 +1162,17 @@ static void rate_tree_idle(struct rate_tree_member *m, u64 now)
 	u32 left = 0;
 
 	if (m->backlog && !m->paused)
-		q->backlogs--;
+		q->nbacklogged--;
 	m->backlog = 0;
 	m->paused = false;
 	list_del_init(&m->list);
 	WRITE_ONCE(m->wanted, 0);
 	WRITE_ONCE(m->longest, max(m->longest - m->longest / 8, ETH_FRAME_LEN));
-	if (q->open == m && q->left > ETH_FRAME_LEN) {
+	if (q->sender == m && q->left > ETH_FRAME_LEN) {
 		left = q->left;
-		q->open = NULL;
+		q->sender = NULL;
 	}
-	if (q->open == m)
+	if (q->sender == m)
 		rate_tree_end(q);
 	if (left || rate_tree_busy(m) || rate_tree_in_debt(m))
 		rate_tree_withdraw(m, now, left);
@@ -1203,7 +1193,7 @@ void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 	rate_tree_idle(m, now);
 	m->paused = true;
 	m->backlog = 1;
-	m->until = until;
+	m->paused_until = until;
 	/* The rest is told when a packet was sent: else the time of the slots
 	 * that it gives back is lost again and again.
 	 */
@@ -1217,9 +1207,21 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	const struct rate_tree_queue *q = m->queue;
 
-	return q->open != m && !rate_tree_busy(m) && (s64)bytes <= q->credit &&
+	return q->sender != m && !rate_tree_busy(m) &&
+	       (s64)bytes <= q->credit &&
 	       (s64)rate_tree_debt(m) + bytes <= READ_ONCE(m->room) &&
-	       !after(now, q->credit_at + RATE_TREE_KEEP);
+	       !after(now, q->credit_at + RATE_TREE_CREDIT_TIME);
+}
+
+static void rate_tree_more(struct rate_tree_member *m, u32 backlog)
+{
+	const struct rate_tree_queue *q = m->queue;
+	u32 left = 0;
+
+	m->backlog = min(backlog, BIT(28));
+	if (q->sender == m)
+		left = min_t(u32, q->left, m->backlog);
+	WRITE_ONCE(m->wanted, m->backlog - left);
 }
 
 /**
@@ -1236,36 +1238,58 @@ static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 {
 	struct rate_tree_queue *q = m->queue;
-	u32 left = 0;
 
 	if (!backlog) {
 		/* A leaf that drops may say so before its packet is charged */
-		if (m->backlog || rate_tree_in_debt(m))
+		if (m->backlog || !list_empty(&m->list) || rate_tree_in_debt(m))
 			rate_tree_idle(m, now);
 		return;
 	}
 	if (m->paused)
 		return;
 
-	backlog = min(backlog, BIT(28));
 	if (!m->backlog) {
 		m->since = now;
-		if (!q->backlogs++)
+		if (!q->nbacklogged++)
 			q->since = now;
 	}
-	m->backlog = backlog;
-	if (q->open == m)
-		left = min_t(u32, q->left, backlog);
-	WRITE_ONCE(m->wanted, backlog - left);
-	if (rate_tree_free(m, now, backlog)) {
+	rate_tree_more(m, backlog);
+	if (rate_tree_free(m, now, m->backlog)) {
 		if (list_empty(&m->list))
 			list_add_tail(&m->list, &q->free);
 		return;
 	}
 	list_del_init(&m->list);
-	rate_tree_want(m);
+	rate_tree_post(m);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
+
+/**
+ * rate_tree_arrive - tell that a packet has arrived
+ * @m: the member
+ * @backlog: what it has to send now, bytes
+ *
+ * Does what rate_tree_backlog() does, without a time, which rate_tree_next()
+ * adds: the owner has to call that in any case. So the clock is read once per
+ * packet, not twice.
+ *
+ * Context: lock of the queue held, bottom halves disabled.
+ */
+void rate_tree_arrive(struct rate_tree_member *m, u32 backlog)
+{
+	if (m->paused)
+		return;
+
+	if (backlog && m->backlog && list_empty(&m->list)) {
+		/* It has a slot, or waits for one */
+		rate_tree_more(m, backlog);
+		rate_tree_post(m);
+		return;
+	}
+	WRITE_ONCE(m->wanted, backlog);
+	list_move_tail(&m->list, &m->queue->fresh);
+}
+EXPORT_SYMBOL_NS_GPL(rate_tree_arrive, "NET_SCHED_INTERNAL");
 
 static u64 sooner(u64 t, u64 from, u64 to)
 {
@@ -1278,13 +1302,13 @@ static u64 sooner(u64 t, u64 from, u64 to)
 static void rate_tree_sooner(struct rate_tree *t, u64 from)
 {
 	struct rate_tree_class *c;
-	u64 behind;
+	u64 rate_lag;
 
 	list_for_each_entry(c, &t->classes, node) {
-		behind = c->parent->behind;
-		c->rate_until = sooner(c->rate_until + behind, from, t->tail) -
-				behind;
-		c->ceil_until = sooner(c->ceil_until, from, t->tail);
+		rate_lag = c->parent->rate_lag;
+		c->rate_until = sooner(c->rate_until + rate_lag, from, t->tat) -
+				rate_lag;
+		c->ceil_until = sooner(c->ceil_until, from, t->tat);
 	}
 }
 
@@ -1306,62 +1330,62 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 		   u64 cburst, u32 quantum, u8 prio, u64 now)
 {
-	u64 most = to_bytes(ceil, c->parent ? RATE_TREE_HORIZON / 2 :
+	u64 most = to_bytes(ceil, c->parent ? RATE_TREE_MIN_BURST / 2 :
 					      RATE_TREE_ROUND);
 	bool was, changed, other = !c->parent && c->ceil != ceil;
 	struct rate_tree *t = c->tree;
-	u64 at, booked = 0;
+	u64 at, pending = 0;
 
 	if (rate == c->rate && ceil == c->ceil && burst == c->burst &&
 	    cburst == c->cburst && quantum == c->quantum && prio == c->prio)
 		return false;
 
 	spin_lock_bh(&t->lock);
-	was = rate_tree_wants(&t->root);
-	/* Nothing is booked at the rate of a new root */
+	was = rate_tree_has_waiting(&t->root);
+	/* Nothing is granted at the rate of a new root */
 	if (!c->parent && !c->ceil)
-		t->tail = now;
-	at = later(t->tail, now);
+		t->tat = now;
+	at = later(t->tat, now);
 	rate_tree_detach(c);
 	changed = other && c->ceil;
 	if (changed)
-		booked = min(to_bytes(c->ceil, at - now), BIT(28));
+		pending = min(to_bytes(c->ceil, at - now), BIT(28));
 	if (rate != c->rate) {
-		rate_tree_speed(&c->rate_ns, rate);
+		rate_tree_speed(&c->rate_speed, rate);
 		if (c->parent)
-			c->rate_until = at - c->parent->behind;
+			c->rate_until = at - c->parent->rate_lag;
 	}
 	if (ceil != c->ceil) {
-		rate_tree_speed(&c->ceil_ns, ceil);
+		rate_tree_speed(&c->ceil_speed, ceil);
 		c->ceil_until = at;
 	}
-	if (booked) {
+	if (pending) {
 		/* What was granted takes longer or shorter now */
-		t->tail = now + min(to_ns(&c->ceil_ns, booked),
-				    rate_tree_lateness(&c->ceil_ns));
-		if (after(at, t->tail))
+		t->tat = now + min(to_ns(&c->ceil_speed, pending),
+				   rate_tree_max_late(&c->ceil_speed));
+		if (after(at, t->tat))
 			rate_tree_sooner(t, at);
-		at = t->tail;
+		at = t->tat;
 	}
 	/* What it had is no longer counted in the same unit */
 	if (quantum != c->quantum && c->parent)
-		memcpy(c->over, c->parent->served, sizeof(c->over));
+		memcpy(c->vtime, c->parent->max_vtime, sizeof(c->vtime));
 	c->rate = rate;
 	c->ceil = ceil;
 	c->burst = burst;
 	c->cburst = cburst;
 	c->quantum = quantum;
 	c->prio = prio;
-	c->most = min(most, U32_MAX);
-	rate_tree_settle(c, at);
-	if (!was && rate_tree_wants(&t->root))
-		t->tail = later(t->tail, now);
+	c->max_slot = min(most, U32_MAX);
+	rate_tree_requeue(c, at);
+	if (!was && rate_tree_has_waiting(&t->root))
+		t->tat = later(t->tat, now);
 	/* Slots that nobody could have before may be due now */
-	if (t->next) {
-		rate_tree_tell(t->next, now);
-		t->next->kick(t->next);
+	if (t->granter) {
+		rate_tree_set_granter(t->granter, now);
+		t->granter->kick(t->granter);
 	}
-	WRITE_ONCE(t->changes, t->changes + other);
+	WRITE_ONCE(t->rate_changes, t->rate_changes + other);
 	spin_unlock_bh(&t->lock);
 
 	return changed;
@@ -1386,9 +1410,9 @@ void rate_tree_tokens(struct rate_tree_class *c, u64 now, s64 *tokens,
 	struct rate_tree *t = c->tree;
 
 	spin_lock_bh(&t->lock);
-	*tokens = now - (c->parent ? c->rate_until + c->parent->behind :
-				     t->tail);
-	*ctokens = now - (c->parent ? c->ceil_until : t->tail);
+	*tokens = now - (c->parent ? c->rate_until + c->parent->rate_lag :
+				     t->tat);
+	*ctokens = now - (c->parent ? c->ceil_until : t->tat);
 	spin_unlock_bh(&t->lock);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_tokens, "NET_SCHED_INTERNAL");
@@ -1414,7 +1438,7 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 	c->waiting = RB_ROOT_CACHED;
 	c->by_rate = RB_ROOT_CACHED;
 	for (i = 0; i < RATE_TREE_PRIOS; i++)
-		c->by_over[i] = RB_ROOT_CACHED;
+		c->by_vtime[i] = RB_ROOT_CACHED;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_add, "NET_SCHED_INTERNAL");
 
@@ -1428,7 +1452,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_add, "NET_SCHED_INTERNAL");
  */
 void rate_tree_remove(struct rate_tree_class *c)
 {
-	DEBUG_NET_WARN_ON_ONCE(rate_tree_wants(c));
+	DEBUG_NET_WARN_ON_ONCE(rate_tree_has_waiting(c));
 	DEBUG_NET_WARN_ON_ONCE(c->state != RATE_TREE_IDLE);
 	if (c->parent)
 		list_del(&c->node);
@@ -1467,13 +1491,14 @@ void rate_tree_queue_init(struct rate_tree_queue *q, struct rate_tree *t,
 	memset(q, 0, sizeof(*q));
 	q->tree = t;
 	q->kick = kick;
+	INIT_LIST_HEAD(&q->fresh);
 	INIT_LIST_HEAD(&q->free);
 	INIT_LIST_HEAD(&q->paused);
 	INIT_LIST_HEAD(&q->owing);
 	INIT_LIST_HEAD(&q->stuck);
 	init_llist_head(&q->posts);
 	/* The first look at the tree tells the rest */
-	q->changes = t->changes - 1;
+	q->rate_changes = t->rate_changes - 1;
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_queue_init, "NET_SCHED_INTERNAL");
 
@@ -1499,7 +1524,7 @@ void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
 	INIT_LIST_HEAD(&m->stuck);
 	RB_CLEAR_NODE(&m->waiting);
 	spin_lock_bh(&t->lock);
-	if (!q->members++) {
+	if (!q->nmembers++) {
 		list_add_tail(&q->node, &t->queues);
 		t->nqueues++;
 	}
@@ -1527,12 +1552,12 @@ void rate_tree_leave(struct rate_tree_member *m, u64 now)
 	rate_tree_withdraw(m, now, 0);
 	list_del_init(&m->owing);
 	spin_lock(&t->lock);
-	if (!--q->members) {
+	if (!--q->nmembers) {
 		list_del(&q->node);
 		t->nqueues--;
 		/* Others look for themselves */
-		if (t->next == q)
-			WRITE_ONCE(t->next, NULL);
+		if (t->granter == q)
+			WRITE_ONCE(t->granter, NULL);
 	}
 	spin_unlock(&t->lock);
 }

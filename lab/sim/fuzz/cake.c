@@ -87,14 +87,14 @@ static bool cake_group_waits(struct member *m, u64 now, u64 *when)
 	u32 i, backlog = 0;
 	int tin;
 
-	m->part.rank = m->spec->rank ? m->spec->rank - 1 : RATE_GROUP_RANK;
+	m->part.rank = m->spec->rank ? m->spec->rank - 1 : RATE_GROUP_DEFAULT_RANK;
 	for (i = 0; i < SOURCES; i++)
 		if (!m->spec->tins || !has_own_turns(&m->tin[i]))
 			backlog += m->q[i].bytes;
 	if (!backlog && m->spec->tins) {
 		tin = cake_surplus_tin(m);
 		backlog = m->q[tin].bytes;
-		m->part.rank = min(RATE_GROUP_RANK - 1 +
+		m->part.rank = min(RATE_GROUP_DEFAULT_RANK - 1 +
 				   fls64(m->part.rate / m->tin[tin].rate),
 				   RATE_GROUP_RANKS - 1);
 	}
@@ -113,7 +113,7 @@ static int cake_go_ahead(struct member *m, u64 now, bool *refused)
 		if (!m->q[i].n || m->bytes > m->mtu)
 			continue;
 		*refused = true;
-		return rate_group_ahead(&m->part, now, m->bytes) ? i : -1;
+		return rate_group_go_ahead(&m->part, now, m->bytes) ? i : -1;
 	}
 
 	for (i = SOURCES - 1; i >= 0; i--) {
@@ -122,8 +122,8 @@ static int cake_go_ahead(struct member *m, u64 now, bool *refused)
 		if (m->spec->tins && !has_own_turns(&m->tin[i]) && i != general)
 			continue;
 		*refused = true;
-		if (rate_group_ahead(&m->part, now,
-				     cost_of(m->spec, head_len(m, i))))
+		if (rate_group_go_ahead(&m->part, now,
+					cost_of(m->spec, head_len(m, i))))
 			return i;
 	}
 
@@ -134,7 +134,7 @@ static bool cake_tin_waits(struct tin *b, u32 backlog, u64 now, u64 *when)
 {
 	if (rate_group_may_send(&b->turn, now, backlog))
 		return false;
-	*when = b->turn.next;
+	*when = b->turn.next_at;
 	if (b->turn.left > 0)
 		return true;
 
@@ -192,6 +192,12 @@ int cake_turn(struct member *m, u64 now, u64 *when)
 	return i;
 }
 
+static void charge(struct rate_group_member *m, u64 now, u32 cost)
+{
+	if (!rate_group_credit_pays(m, now, cost))
+		rate_group_charge(m, now, cost);
+}
+
 void charge_packet(struct member *m, int i, u64 now, u32 cost)
 {
 	struct tin *b = &m->tin[i];
@@ -204,7 +210,7 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 		return;
 	}
 	if (m->spec->tbf || !m->spec->tins) {
-		rate_group_charge(&m->part, now, cost);
+		charge(&m->part, now, cost);
 		return;
 	}
 
@@ -215,7 +221,7 @@ void charge_packet(struct member *m, int i, u64 now, u32 cost)
 	else if (time_before64(b->next, clock + dur))
 		b->next = clock + dur;
 	if (!m->served) {
-		rate_group_charge(&m->part, now, cost);
+		charge(&m->part, now, cost);
 		return;
 	}
 	rate_group_charge(&m->served->limit, now, cost);
@@ -326,7 +332,7 @@ static void follow_thresholds(struct member *m, struct rate_group *g,
 			rate_group_join(&tins[i], &b->limit, true, now);
 			rate_group_join(g, &b->turn, false, now);
 		}
-		b->limit.late = 64 * m->mtu;
+		b->limit.late_bytes = 64 * m->mtu;
 		rate_group_update(&b->limit, now);
 		rate_group_update(&b->turn, now);
 		cake_tin_changed(m, i, now);
@@ -350,7 +356,7 @@ void follow_rate(struct member *m, struct rate_group *g,
 	if (m->spec->tins)
 		follow_thresholds(m, g, tins, now);
 	/* All that its threshold, half of the rate at most, has to make up for */
-	m->slot = max_t(u64, bytes_in(m->part.rate / 2, RATE_GROUP_HORIZON),
+	m->slot = max_t(u64, bytes_in(m->part.rate / 2, RATE_GROUP_MAX_LATE),
 			64 * 9000);
 	if (!m->packets)
 		rate_group_idle(&m->part, now);

@@ -481,7 +481,7 @@ static void make_late(struct scenario *s)
 static void make_timers(struct scenario *s)
 {
 	u32 i, n = one_in(2) ? 1 : from_to(1, 8), light = from_to(0, 20);
-	u64 late = from_to(1, RATE_GROUP_HORIZON / 2);
+	u64 late = from_to(1, RATE_GROUP_MAX_LATE / 2);
 
 	s->rate = magnitude(GBIT / 10, 40 * GBIT);
 	s->ns = max(packets_ns(s, 4000, MTU), 20UL * NSEC_PER_MSEC);
@@ -595,8 +595,8 @@ static void make_ranks(struct scenario *s)
 	for (i = 0; i < bursts + n; i++) {
 		struct spec *m = add(s);
 
-		m->rank = i < bursts ? from_to(1, RATE_GROUP_RANK) :
-			  from_to(RATE_GROUP_RANK, RATE_GROUP_RANKS - 1) + 1;
+		m->rank = i < bursts ? from_to(1, RATE_GROUP_DEFAULT_RANK) :
+			  from_to(RATE_GROUP_DEFAULT_RANK, RATE_GROUP_RANKS - 1) + 1;
 		if (any && one_in(3))
 			m->rank = from_to(1, RATE_GROUP_RANKS);
 		if (i >= bursts) {
@@ -689,7 +689,7 @@ static void make_lone(struct scenario *s)
 		src = &m->src[0];
 		*src = fixed(PACED, one_in(2) ? MTU : from_to(64, MTU));
 		src->sparse = one_in(3);
-		src->pause = from_to(RATE_GROUP_KEEP, 4 * RATE_GROUP_KEEP) + 1;
+		src->pause = from_to(RATE_GROUP_CREDIT_TIME, 4 * RATE_GROUP_CREDIT_TIME) + 1;
 		src->from = rnd(src->pause);
 	}
 }
@@ -760,7 +760,7 @@ const struct family families[] = {
 	/* The same for longer. No more than a fair share */
 	{ "greedy", 50, make_greedy, C_GREEDY | C_STARVED },
 	/* Those in time do not burst because one is not */
-	{ "hung", 50, make_hung, C_STARVED | C_NO_HORIZON },
+	{ "hung", 50, make_hung, C_STARVED | C_NO_MAX_LATE },
 	/* A slot of the old rate must not stall the group at the new */
 	{ "gap", 50, make_gap, C_STARVED | C_WEIGHTS },
 	/* A lone packet now and then is no way to a second share */
@@ -775,7 +775,7 @@ const struct family families[] = {
 	{ "tbf", 80, make_tbf, C_STARVED },
 	/* Members that are in time suffer from no one who is late */
 	{ "late", 50, make_late, C_STARVED | C_WEIGHTS },
-	/* Lateness within the horizon costs no rate, 1 % beside light ones */
+	/* Lateness within max_late costs no rate, 1 % beside light ones */
 	{ "timers", 50, make_timers, C_NO_LOSS | C_WEIGHTS },
 	/* Who leaves pays, and takes nothing along */
 	{ "churn", 50, make_churn, C_WEIGHTS },

@@ -16,7 +16,7 @@
  *
  *        fuzz threads FIRST COUNT
  *
- * Let threads move one tail.
+ * Let threads move one TAT.
  *
  * The last line is "N ok, M failed, P packets", before it one per family.
  */

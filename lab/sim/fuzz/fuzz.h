@@ -129,7 +129,7 @@ enum check {
 	JAIN,
 	GREEDY,		/* one that tries has too much */
 	STARVED,	/* waits for too many rounds */
-	UNPAID,		/* less was taken from the tail than was sent */
+	UNPAID,		/* less was taken from the TAT than was sent */
 	OVERPAID,	/* or more */
 	CLOCK,		/* of a member went back */
 	LIVELOCK,	/* it is told to ask again now, without end */
@@ -142,7 +142,7 @@ enum check {
 #define C_FAIR		BIT(0)	/* shares of those that are fair */
 #define C_GREEDY	BIT(1)	/* shares of those that are greedy */
 #define C_STARVED	BIT(2)
-#define C_NO_HORIZON	BIT(3)	/* the bound is that without the horizon */
+#define C_NO_MAX_LATE	BIT(3)	/* the bound is that without max_late */
 #define C_NO_LOSS	BIT(4)	/* lateness costs no rate */
 #define C_WEIGHTS	BIT(5)	/* members may have any weight */
 #define C_ON_TIME	BIT(6)	/* nobody is late: the bounds are narrower */
@@ -160,8 +160,8 @@ struct outcome {
 	u64	packets;
 	u64	events;
 	u64	calls;
-	u64	writes;		/* to the tail */
-	u64	most;		/* excess, with C_NO_HORIZON or not */
+	u64	writes;		/* to the TAT */
+	u64	most;		/* excess, with C_NO_MAX_LATE or not */
 	u64	sent[MEMBERS];	/* after the warm-up, */
 	u64	all;		/* of all members, */
 	u64	could;		/* and what could have been sent, bytes */
@@ -228,7 +228,7 @@ static inline u64 ns_of(u64 rate, u64 bytes)
 }
 
 /* The bounds that the comment in sch_rate_group.c states: what the group may
- * send beyond its rate without the horizon, what is for all,
+ * send beyond its rate without max_late, what is for all,
  */
 static inline u64 bound_of_group(void)
 {

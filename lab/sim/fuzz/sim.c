@@ -18,7 +18,7 @@
  * rounds: those that it may owe, its own, the one that is going on, and two
  * for all that goes ahead, which is a quarter of the rate at most.
  */
-#define ROUNDS		(RATE_GROUP_OWED + 4)
+#define ROUNDS		(RATE_GROUP_AHEAD_QUANTA + 4)
 
 const char * const check_names[CHECKS] = {
 	[EXCESS]	= "excess",
@@ -77,7 +77,7 @@ static struct {
 	s128		claims_bound;	/* unused time that members may have back */
 	u64		wait_bound;
 	s128		charged;	/* since the books were opened, bytes */
-	s64		moved;		/* the tail, ns */
+	s64		moved;		/* the TAT, ns */
 	s128		vanished;	/* slots that may have gone unused, bytes */
 	bool		books;		/* are kept */
 	u64		clock;		/* of who is active */
@@ -190,7 +190,7 @@ static u64 bytes_on_time(void)
 		if (src->size != FIXED || src->lo != ETH_FRAME_LEN)
 			most += sim.m[i].longest;
 		if (src->kind != SATURATED)
-			most += max(sim.group.advance, RATE_GROUP_SMALL);
+			most += max(sim.group.prepay, RATE_GROUP_SMALL);
 	}
 
 	return most + longest;
@@ -202,7 +202,7 @@ static u64 bytes_on_time(void)
  */
 static void set_bounds(void)
 {
-	u64 most = bound_of_group(), burst = 0, horizon, slack, round = 0;
+	u64 most = bound_of_group(), burst = 0, max_late, slack, round = 0;
 	u64 hold = 0, weights = 0;
 	bool late = false;
 	const struct family *f = sim.s->family;
@@ -230,26 +230,26 @@ static void set_bounds(void)
 	}
 	slack = bytes_in(sim.rate, sim.n + RATE_GROUP_QUANTUM / max(shortest, 1U) + 1 +
 			 (sim.n + 1) * skew()) + 1;
-	horizon = max3(burst, bytes_in(sim.rate, RATE_GROUP_HORIZON),
-		       2 * ETH_FRAME_LEN);
-	if (!sim.vain || f->checks & C_NO_HORIZON) {
+	max_late = max3(burst, bytes_in(sim.rate, RATE_GROUP_MAX_LATE),
+			2 * ETH_FRAME_LEN);
+	if (!sim.vain || f->checks & C_NO_MAX_LATE) {
 		/* Who learns of a rate late is late by that much */
 		u64 late = bytes_in(sim.rate, sim.behind);
 
-		horizon = max(burst, min(late, horizon));
+		max_late = max(burst, min(late, max_late));
 	}
 
 	if (late)
-		hold += bytes_in(sim.rate, RATE_GROUP_LAG);
+		hold += bytes_in(sim.rate, RATE_GROUP_MAX_SLACK);
 	most += hold;
 	sim.paid_bound = (s128)(2 * most + 2 * slack) * NSEC_PER_SEC;
 	if (f->checks & C_ON_TIME)
 		most = bytes_on_time();
 	level = NSEC_PER_SEC;
-	sim.excess_bound = level * (most + horizon + slack);
+	sim.excess_bound = level * (most + max_late + slack);
 	sim.shortage_bound = level * (most + slack +
 				      bytes_in(sim.rate, sim.behind));
-	sim.claims_bound = level * horizon;
+	sim.claims_bound = level * max_late;
 	sim.fresh.bound = sim.excess_bound;
 	sim.all.bound = max(sim.all.bound, sim.excess_bound);
 	sim.missing.bound = max(sim.missing.bound, sim.shortage_bound);
@@ -264,12 +264,12 @@ static void set_bounds(void)
 		sim.wait_bound = ns_of(sim.rate, ROUNDS * round) + (sim.n + 1) * skew() +
 				 RATE_GROUP_SLACK;
 	if (sim.rate && sim.vain)
-		sim.wait_bound += ns_of(sim.rate, horizon) + RATE_GROUP_HORIZON;
+		sim.wait_bound += ns_of(sim.rate, max_late) + RATE_GROUP_MAX_LATE;
 }
 
-/* ---------------------------------------------- what was paid by the tail */
+/* ---------------------------------------------- what was paid by the TAT */
 
-/* While the tail is ahead of time, it moves by what is sent: books are kept of
+/* While the TAT is ahead of time, it moves by what is sent: books are kept of
  * both, and opened anew when there was time to spare.
  */
 static void open_books(bool keep)
@@ -396,9 +396,9 @@ static u64 clock_of(const struct member *m)
 }
 
 /* Of time: for traces */
-static s64 tail_ahead(void)
+static s64 tat_ahead(void)
 {
-	return atomic64_read(&sim.group.tail) - sim.s->start - sim.now;
+	return atomic64_read(&sim.group.tat) - sim.s->start - sim.now;
 }
 
 /* The clock of a member never goes back */
@@ -582,7 +582,7 @@ static void send(struct member *m, int i, u64 now)
 		printf("%15lu #%u sends %u of source %d, level %ld, missing %ld, tail %+ld\n",
 		       sim.now, m->spec->id, cost, i, whole(sim.all.level),
 		       whole(sim.missing.level),
-		       tail_ahead());
+		       tat_ahead());
 	look(m, now);
 	if (!m->packets)
 		set_busy(m, false);
@@ -627,7 +627,7 @@ static void arm(struct member *m, u64 now, u64 when)
 	if (tracing)
 		printf("%15lu #%u waits for %ld, called in %lu, tail %+ld\n",
 		       sim.now, m->spec->id, ns, m->timer - sim.now,
-		       tail_ahead());
+		       tat_ahead());
 }
 
 /* What a qdisc does in its ->dequeue(), called until it has to wait */
@@ -756,7 +756,7 @@ static void set_key(struct member *m)
 	m->key = min3(key, m->toggle_at, m->update_at);
 }
 
-/* Somebody is between reading the tail and moving it: let a sibling be faster */
+/* Somebody is between reading the TAT and moving it: let a sibling be faster */
 void shim_race(void)
 {
 	struct member *m;
@@ -1096,7 +1096,7 @@ static void start(const struct scenario *s, struct outcome *o)
 	sim.rate = sim.group.rate;
 	for (i = 0; i < s->n; i++)
 		start_member(&sim.m[i], &s->m[i]);
-	shim_watched = &sim.group.tail;
+	shim_watched = &sim.group.tat;
 	shim_racing = s->race;
 	settle();
 }
@@ -1198,7 +1198,7 @@ static void check_greedy(void)
 
 		if (m->spec->greedy)
 			judge(GREEDY, m->sent, fair + fair / 10 +
-			      RATE_GROUP_AHEAD + (RATE_GROUP_OWED + 2) *
+			      RATE_GROUP_AHEAD + (RATE_GROUP_AHEAD_QUANTA + 2) *
 			      max3(sim.group.quantum, sim.group.longest,
 				   m->longest));
 	}

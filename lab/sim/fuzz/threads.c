@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads that move one tail for real. Each has members and a virtual clock of
+ * Threads that move one TAT for real. Each has members and a virtual clock of
  * its own, and waits for the others when that is far ahead of theirs. In every
  * other run the rate changes meanwhile.
  */
@@ -51,7 +51,7 @@ static void serve(struct worker *w, struct part *p)
 
 		if (p->m.rate &&
 		    !rate_group_may_send(&p->m, now, backlog) &&
-		    !(p->sparse && rate_group_ahead(&p->m, now, p->len)) &&
+		    !(p->sparse && rate_group_go_ahead(&p->m, now, p->len)) &&
 		    rate_group_wait(&p->m, now, backlog, 0, &when)) {
 			p->call = when;
 			return;
@@ -167,8 +167,8 @@ static bool within(u64 seed, const char *what, s64 figure, s64 bound)
 	return false;
 }
 
-/* Nothing was lost of what threads did to the tail; and the bounds hold */
-static bool judge_run(u64 seed, u64 start, s64 tail, s64 moved, bool steady)
+/* Nothing was lost of what threads did to the TAT; and the bounds hold */
+static bool judge_run(u64 seed, u64 start, s64 tat, s64 moved, bool steady)
 {
 	u64 sent = 0, least = U64_MAX, most = 0, bound, apart;
 	u32 i, n = 0;
@@ -182,11 +182,11 @@ static bool judge_run(u64 seed, u64 start, s64 tail, s64 moved, bool steady)
 		most = max(most, workers[i].clock - start);
 	}
 	good = within(seed, "lost moves",
-		      abs(atomic64_read(&group.tail) - tail - moved), 0);
+		      abs(atomic64_read(&group.tat) - tat - moved), 0);
 	if (!steady)
 		return good;
 	/* Threads are late by what they wait for each other */
-	apart = APART + RATE_GROUP_HORIZON;
+	apart = APART + RATE_GROUP_MAX_LATE;
 	bound = bound_of_group() + n * bound_of_member(MTU, 0) +
 		bytes_in(group.rate, apart);
 	good &= within(seed, "excess", sent - bytes_in(group.rate, most), bound);
@@ -199,7 +199,7 @@ bool run_threads(u64 seed)
 {
 	u64 random = seed, start;
 	bool steady = seed & 1;
-	s64 tail;
+	s64 tat;
 	u32 i;
 
 	begin_patience();
@@ -208,12 +208,12 @@ bool run_threads(u64 seed)
 	memset(&group, 0, sizeof(group));
 	stop = false;
 	shim_racing = false;
-	shim_watched = &group.tail;
+	shim_watched = &group.tat;
 	shim_in_thread = true;
 	rate_group_set_rate(&group, GBIT << below(&random, 6), start);
 	for (i = 0; i < THREADS; i++)
 		prepare(&workers[i], &random, start);
-	tail = atomic64_read(&group.tail);
+	tat = atomic64_read(&group.tat);
 	shim_thread_moved = 0;
 	for (i = 0; i < THREADS; i++)
 		if (pthread_create(&workers[i].id, NULL, work, &workers[i]))
@@ -224,5 +224,5 @@ bool run_threads(u64 seed)
 		pthread_join(workers[i].id, NULL);
 	shim_in_thread = false;
 
-	return judge_run(seed, start, tail, shim_thread_moved, steady);
+	return judge_run(seed, start, tat, shim_thread_moved, steady);
 }

@@ -195,9 +195,9 @@ static void check_trees(struct rate_tree_class *c, u32 i)
 
 	check_order(&c->by_rate, struct rate_tree_class, rate_node, rate_until);
 	for (prio = 0; prio < RATE_TREE_PRIOS; prio++) {
-		check_order(&c->by_over[prio], struct rate_tree_class,
-			    over_node, over[prio]);
-		if (c->by_over[prio].first)
+		check_order(&c->by_vtime[prio], struct rate_tree_class,
+			    vtime_node, vtime[prio]);
+		if (c->by_vtime[prio].first)
 			prios |= BIT(prio);
 	}
 	must(c->prios == prios, "wrong priorities below class", i);
@@ -215,17 +215,17 @@ static void check_state(struct rate_tree_class *c, u32 i)
 	     "wrong state of class", i);
 	switch (c->state) {
 	case RATE_TREE_IDLE:
-		must(!c->rate_node.root && !c->over_node.root,
+		must(!c->rate_node.root && !c->vtime_node.root,
 		     "idle, but in a tree: class", i);
 		break;
 	case RATE_TREE_BLOCKED:
-		must(c->rate_node.root == &tree.blocked && !c->over_node.root,
+		must(c->rate_node.root == &tree.blocked && !c->vtime_node.root,
 		     "blocked, but not in that tree: class", i);
 		break;
 	case RATE_TREE_READY:
-		must(c->at_prio == prio, "wrong priority of class", i);
+		must(c->cur_prio == prio, "wrong priority of class", i);
 		must(c->rate_node.root == &p->by_rate &&
-		     c->over_node.root == &p->by_over[prio],
+		     c->vtime_node.root == &p->by_vtime[prio],
 		     "ready, but not in the trees: class", i);
 	}
 }
@@ -256,12 +256,12 @@ static void check_classes(void)
 			child = classes[j].c;
 			if (child->parent != c)
 				continue;
-			members += child->members;
+			members += child->nwaiting;
 			if (child->state != RATE_TREE_IDLE)
 				sum += child->rate;
 		}
-		must(c->sum == sum, "wrong sum of its children's rates: class", i);
-		must(c->members == members,
+		must(c->wanted_rate == sum, "wrong sum of its children's rates: class", i);
+		must(c->nwaiting == members,
 		     "wrong number of waiting members: class", i);
 		if (c->parent)
 			check_state(c, i);
@@ -279,7 +279,7 @@ static void check_lists(struct rate_tree_member *m, s64 i)
 	must(!stuck || (m->waits && m->stuck.head == &q->stuck),
 	     "stuck, and does not wait, or elsewhere: member", i);
 	must(m->list.head == (m->paused ? &q->paused : NULL) ||
-	     m->list.head == &q->free,
+	     m->list.head == &q->free || m->list.head == &q->fresh,
 	     "paused, and in no list, or the reverse: member", i);
 	must(!m->owing.head || m->owing.head == &q->owing,
 	     "owes to another queue: member", i);
@@ -292,9 +292,9 @@ static u32 slots(const struct rate_tree_member *m, u32 *bytes)
 	u32 i, slots = 0;
 
 	*bytes = 0;
-	must(q->granted - q->begun <= RATE_TREE_SLOTS, "slots beyond the ring:",
-	     q->granted - q->begun);
-	for (i = q->begun; i != q->granted; i++) {
+	must(q->slots_granted - q->slots_begun <= RATE_TREE_SLOTS, "slots beyond the ring:",
+	     q->slots_granted - q->slots_begun);
+	for (i = q->slots_begun; i != q->slots_granted; i++) {
 		if (q->slot[i % RATE_TREE_SLOTS].m != m)
 			continue;
 		*bytes += q->slot[i % RATE_TREE_SLOTS].len;
@@ -308,18 +308,19 @@ static void check_sums(const struct flow *f, s64 i)
 	const struct rate_tree_member *m = &f->m;
 	const struct rate_tree_queue *q = m->queue;
 	s64 owed = (s32)(m->beyond - m->settled);
-	s64 left = q->open == m ? q->left : 0;
-	u32 booked;
+	s64 left = q->sender == m ? q->left : 0;
+	u32 pending;
 
-	slots(m, &booked);
-	must(m->granted - m->begun == booked,
-	     "slots have not what is booked: member", i);
+	slots(m, &pending);
+	must(m->granted - m->begun == pending,
+	     "slots have not what is granted: member", i);
 	must(owed < (s64)(LONGEST + RATE_TREE_SLOT_MAX) * 4,
 	     "owes too much: member", i);
-	must(q->open != m || q->left > 0, "is in a slot that is over: member", i);
-	must(q->credit >= 0 && q->credit <= (s64)max(q->quantum, ETH_FRAME_LEN),
+	must(q->sender != m || q->left > 0, "is in a slot that is over: member", i);
+	must(q->credit >= 0 && q->credit <= (s64)max(q->max_credit, ETH_FRAME_LEN),
 	     "has a strange credit: queue", i);
-	must(!!m->backlog == !!f->packets, "wrong about the backlog: member", i);
+	must(!!m->backlog == !!f->packets || m->list.head == &q->fresh,
+	     "wrong about the backlog: member", i);
 	must(f->paused ||
 	     m->wanted == (f->packets ? max(f->bytes - left, 0) : 0),
 	     "wants another sum: member", i);
@@ -329,15 +330,15 @@ static void check_sums(const struct flow *f, s64 i)
 static void check_progress(const struct flow *f, s64 i)
 {
 	const struct rate_tree_member *m = &f->m;
-	u32 booked, granted = slots(m, &booked);
+	u32 pending, granted = slots(m, &pending);
 
 	if (!f->packets) {
 		must(!m->waits && !granted && !m->posted && !m->list.head &&
-		     m->queue->open != m,
+		     m->queue->sender != m,
 		     "has nothing to send, and is in a list: member", i);
 		return;
 	}
-	must(m->queue->open == m || granted || m->posted || m->waits ||
+	must(m->queue->sender == m || granted || m->posted || m->waits ||
 	     m->list.head,
 	     "has a backlog, no slot, and waits for none: member", i);
 }
@@ -351,6 +352,7 @@ static void check(void)
 	must(!tree.lock.held, "the lock is held after step", step);
 	check_classes();
 	for (i = 0; i < nqueues; i++) {
+		shim_check_list(&queues[i].q.fresh);
 		shim_check_list(&queues[i].q.free);
 		shim_check_list(&queues[i].q.paused);
 		shim_check_list(&queues[i].q.owing);
@@ -413,7 +415,7 @@ static void serve(struct flow *f)
 	if (with.pauses && one_in(6)) {
 		trace("class %u pauses on queue %u", f->class, f->queue);
 		rate_tree_pause(&f->m, now, now + NSEC_PER_MSEC);
-		must(f->m.queue->open != &f->m,
+		must(f->m.queue->sender != &f->m,
 		     "pauses, and has not settled: class", f->class);
 		f->paused = true;
 		return;
@@ -569,7 +571,7 @@ static void leave(u32 i, u32 j)
 		return;
 
 	rate_tree_leave(&f->m, now);
-	must(f->m.beyond == f->m.settled && f->m.queue->open != &f->m &&
+	must(f->m.beyond == f->m.settled && f->m.queue->sender != &f->m &&
 	     !f->m.list.head && !f->m.owing.head && !f->m.posted,
 	     "leaves, and has not settled: class", j);
 	memset(f, 0xdd, sizeof(*f));
@@ -594,7 +596,10 @@ static void op_packets(u32 i, u32 j)
 	while (n--)
 		enqueue(flows[i][j], some_length());
 	running = &queues[i];
-	tell(flows[i][j]);
+	if (one_in(2))
+		rate_tree_arrive(&flows[i][j]->m, flows[i][j]->bytes);
+	else
+		tell(flows[i][j]);
 	run_queue(i);
 }
 
@@ -798,8 +803,8 @@ static void take_down(void)
 		for (j = 0; j < nclasses; j++)
 			leave(i, j);
 	check();
-	must(!tree.root.members && !wants(&tree.root) && !tree.blocked.first,
-	     "all have left, and some wait:", tree.root.members);
+	must(!tree.root.nwaiting && !wants(&tree.root) && !tree.blocked.first,
+	     "all have left, and some wait:", tree.root.nwaiting);
 }
 
 /* Nothing looks at what a scenario leaves behind that has failed */

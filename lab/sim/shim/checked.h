@@ -122,6 +122,12 @@ static inline void list_del_init(struct list_head *one)
 	INIT_LIST_HEAD(one);
 }
 
+static inline void list_move_tail(struct list_head *one, struct list_head *head)
+{
+	list_del_init(one);
+	list_add_tail(one, head);
+}
+
 static inline void shim_check_list(const struct list_head *head)
 {
 	const struct list_head *one, *prev = head;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * What net/sched/sch_rate_group.c needs of the kernel, in user space. Every
- * <linux/...> that it includes is this file (lab/gates/fuzz.py sees to that).
+ * <linux/...> that it includes is this file (lab/sim/fuzz.py sees to that).
  */
 #ifndef SHIM_KERNEL_H
 #define SHIM_KERNEL_H
@@ -41,6 +41,8 @@ typedef int64_t s64;
 #define NSEC_PER_MSEC	1000000L
 #define NSEC_PER_SEC	1000000000L
 
+#define BUILD_BUG_ON_NOT_POWER_OF_2(n)	_Static_assert(!((n) & ((n) - 1)), #n)
+#define ilog2(n)	(63 - __builtin_clzll(n))
 #define BIT(n)		(1UL << (n))
 #define BIT_ULL(n)	(1ULL << (n))
 #define GENMASK_ULL(h, l)	((~0ULL >> (63 - (h))) & (~0ULL << (l)))
@@ -61,7 +63,7 @@ typedef int64_t s64;
 #define READ_ONCE(x)	__atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define WRITE_ONCE(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELAXED)
 
-/* The thread sanitizer knows no fences, and the tail is seen in order anyway */
+/* The thread sanitizer knows no fences, and the TAT is seen in order anyway */
 #ifdef __SANITIZE_THREAD__
 #define smp_rmb()	do { } while (0)
 #else
@@ -103,7 +105,7 @@ static inline bool time_after64(u64 a, u64 b)
 
 #define time_before64(a, b)	time_after64(b, a)
 
-/* lab/gates/fuzz.py can put this in place of each product in the C files */
+/* lab/sim/fuzz.py can put this in place of each product in the C files */
 #define shim_mul(a, b) ({						\
 	__typeof__((a) * (b)) _product;					\
 									\
@@ -153,8 +155,18 @@ static inline u64 mul_u64_u64_shr(u64 a, u64 b, unsigned int shift)
 #endif
 }
 
+/* Cuts off what does not fit, as in the kernel, but not unnoticed */
+static inline u64 mul_u64_u32_shr(u64 a, u32 b, unsigned int shift)
+{
+	u64 product;
+
+	if (__builtin_mul_overflow(a >> shift, b, &product))
+		shim_overflow("the product of mul_u64_u32_shr()");
+	return mul_u64_u64_shr(a, b, shift);
+}
+
 /*
- * Atomics. Those of the tail of a group, shim_watched, tell what they did, and
+ * Atomics. Those of the TAT of a group, shim_watched, tell what they did, and
  * before an exchange shim_race() may let siblings in, as if on another CPU.
  */
 typedef struct {

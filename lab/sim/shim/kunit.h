@@ -22,7 +22,6 @@ extern const char *shim_case;
 #define check_mul_overflow(a, b, d)	__builtin_mul_overflow(a, b, d)
 #define roundup_u64(x, y)	(((x) + (y) - 1) / (y) * (y))
 #define hash_32(x, bits)	((u32)((u32)(x) * 0x61C88647U) >> (32 - (bits)))
-#define mul_u64_u32_shr(a, b, s) ((u64)(((unsigned __int128)(a) * (u32)(b)) >> (s)))
 #define rtnl_lock()		do { } while (0)
 #define rtnl_unlock()		do { } while (0)
 #define msleep(ms)		do { } while (0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Queues of a device and what they have to send, on the functions of sch_rate_tree.c.
- * Reads what lab/measure/trees.py writes, a line each, numbers in bit/s, bytes and ns:
+ * Reads what lab/report/trees.py writes, a line each, numbers in bit/s, bytes and ns:
  *
  *	run END FROM LATE SEED		measure FROM until END; timers fire LATE too late, on
  *					average
@@ -164,7 +164,7 @@ static void run_queue(struct queue *q, u64 now)
 	calls++;
 	for (f = q->flows; f; f = f->next) {
 		arrive(f, now);
-		rate_tree_backlog(&f->m, now, backlog(f, now));
+		rate_tree_arrive(&f->m, backlog(f, now));
 	}
 	while ((m = rate_tree_next(&q->q, now, &when))) {
 		f = container_of(m, struct flow, m);
