@@ -163,7 +163,7 @@ struct qdisc_ops_shared {
 				void *shared, struct netlink_ext_ack *extack);
 	void	(*shared_assign)(struct Qdisc *sch, void *shared);
 	void	(*shared_detach)(struct Qdisc *sch, void *shared);
-	bool	(*shared_limits)(const struct Qdisc *sch);
+	bool	(*shared_queues)(struct Qdisc *sch, unsigned int queues);
 };
 
 #else

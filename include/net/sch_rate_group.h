@@ -191,6 +191,7 @@ struct rate_group_member {
 };
 
 void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now);
+void rate_group_set_queues(struct rate_group *g, u32 queues);
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 		     bool takes_turns, u64 now);
 void rate_group_leave(struct rate_group_member *m, u64 now);

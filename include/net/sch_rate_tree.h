@@ -331,6 +331,23 @@ void rate_tree_arrive(struct rate_tree_member *m, u32 backlog);
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog);
 struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 					u64 *when);
+
+/**
+ * rate_tree_grants - does an idle queue have to be called as well?
+ * @q: the queue
+ *
+ * The queue that got the last slot sees to it that more slots are granted. It
+ * may have nothing to send by then.
+ *
+ * Context: lock of the queue held.
+ * Return: true if rate_tree_next() has to be called, and again at the time that
+ * it tells, although no member has a backlog.
+ */
+static inline bool rate_tree_grants(const struct rate_tree_queue *q)
+{
+	return READ_ONCE(q->tree->granter) == q && !READ_ONCE(q->tree->idle);
+}
+
 void rate_tree_charge(struct rate_tree_member *m, u32 len);
 void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until);
 

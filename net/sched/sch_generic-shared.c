@@ -55,10 +55,11 @@
  *	The block itself may be freed at once. @sch may be attached and
  *	assigned again.
  *
- * shared_limits(sch)
- *	Optional. Is @sch, which has joined, limited together with siblings? If
- *	so, and another TX queue comes into use that is not, as after
- *	ethtool -L, a warning is logged: once, until another child joins.
+ * shared_queues(sch, queues)
+ *	Optional. The device is going to use @queues TX queues, as after
+ *	ethtool -L. @sch has joined. Returns true if @sch is limited together
+ *	with siblings. If so, and another TX queue that is not comes into use, a
+ *	warning is logged: once, until another child joins.
  *
  * All of them are called in process context under RTNL, never under a qdisc
  * lock. They must not rely on the netdev instance lock: a filter request that
@@ -73,6 +74,7 @@
 struct qdisc_shared_block {
 	struct hlist_node	node;	/* on the parent's list */
 	const void		*key;	/* of the children */
+	unsigned int		size;	/* of @data, bytes */
 	unsigned int		users;	/* prepared or joined */
 	bool			warned;	/* since the last one joined */
 	u8			data[] ____cacheline_aligned;
@@ -95,7 +97,7 @@ qdisc_shared_get(struct hlist_head *blocks,
 	struct qdisc_shared_block *block;
 
 	hlist_for_each_entry(block, blocks, node)
-		if (block->key == key)
+		if (block->key == key && block->size == ops->shared_size)
 			goto found;
 
 	/* kmalloc() aligns to the largest power of two that divides the size.
@@ -110,6 +112,7 @@ qdisc_shared_get(struct hlist_head *blocks,
 		return NULL;
 	}
 	block->key = key;
+	block->size = ops->shared_size;
 	hlist_add_head(&block->node, blocks);
 found:
 	block->users++;
@@ -218,20 +221,21 @@ void qdisc_shared_leave(struct Qdisc *child)
 }
 
 /* Is it limited together with siblings? */
-static bool qdisc_shared_limits(const struct Qdisc *child)
+static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
 {
-	return child->shared_joined && child->ops->shared_limits &&
-	       child->ops->shared_limits(child);
+	return child->shared_joined && child->ops->shared_queues &&
+	       child->ops->shared_queues(child, queues);
 }
 
 /**
- * qdisc_shared_used - more TX queues of a device will be used
+ * qdisc_shared_used - a device will use more or fewer TX queues
  * @parent: the root of the device
- * @from: the first of them
- * @to: the one after the last
+ * @from: how many it uses
+ * @to: how many it is going to use
  *
- * Such a queue has the default qdisc unless somebody has put another one there.
- * Warns if that leaves it without a limit where others have one together.
+ * Tells each child. A queue that comes into use has the default qdisc unless
+ * somebody has put another one there. Warns if that leaves it without a limit
+ * where others have one together.
  *
  * Context: process context, RTNL held.
  */
@@ -239,15 +243,15 @@ void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 {
 	struct hlist_head *blocks = qdisc_shared_blocks(parent);
 	struct net_device *dev = qdisc_dev(parent);
-	const struct Qdisc *child, *limited = NULL;
+	struct Qdisc *child, *limited = NULL;
 	unsigned int i, open = to;
 
-	if (from >= to || !blocks || hlist_empty(blocks))
+	if (from == to || !blocks || hlist_empty(blocks))
 		return;
 
 	for (i = dev->num_tx_queues; i--;) {
 		child = rtnl_dereference(dev->_tx[i].qdisc_sleeping);
-		if (qdisc_shared_limits(child))
+		if (qdisc_shared_limits(child, to))
 			limited = child;
 		else if (i >= from && i < to)
 			open = i;

@@ -52,6 +52,7 @@ static struct sqt {
 	u32			handle;		/* the last that was given */
 	int			kinds;		/* registered */
 	unsigned long		limited;	/* bit mask of queues */
+	unsigned int		told;		/* queues in use */
 	struct kmsg_dump_iter	kmsg;		/* the log so far */
 	size_t			len;
 	char			trace[256];
@@ -104,9 +105,10 @@ static void sqt_detach(struct Qdisc *sch, void *shared)
 	priv->block = NULL;
 }
 
-static bool sqt_limits(const struct Qdisc *sch)
+static bool sqt_queues(struct Qdisc *sch, unsigned int queues)
 {
 	KUNIT_EXPECT_TRUE(sqt.test, rtnl_is_locked());
+	sqt.told = queues;
 	KUNIT_EXPECT_TRUE(sqt.test, sch->shared_joined);
 	return test_bit(sch->dev_queue - sqt.dev->_tx + 1, &sqt.limited);
 }
@@ -352,7 +354,7 @@ static int sqt_init(struct kunit *test)
 		ops->reset = sqt_reset;
 		ops->shared_assign = sqt_assign;
 		ops->shared_detach = sqt_detach;
-		ops->shared_limits = NULL;
+		ops->shared_queues = NULL;
 		ops->owner = THIS_MODULE;
 		KUNIT_ASSERT_EQ(test, register_qdisc(ops), 0);
 		sqt.kinds++;
@@ -551,14 +553,16 @@ static void sqt_test_device(struct kunit *test)
 /* A queue comes into use, and is not limited as others are */
 static void sqt_test_used(struct kunit *test)
 {
-	sqt_ops[0].shared_limits = sqt_limits;
+	sqt_ops[0].shared_queues = sqt_queues;
 	sqt.limited = BIT(1);
 	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
 	sqt_add(1, SQT_A, "A1 in");
 	sqt_add(2, SQT_P, "");
 	sqt_set_queues(1, "P2 reset");
+	KUNIT_EXPECT_EQ(test, sqt.told, 1);
 	sqt_set_queues(2, "2 is open");
+	KUNIT_EXPECT_EQ(test, sqt.told, 2);
 	/* Once, until another one joins */
 	sqt_set_queues(1, "P2 reset");
 	sqt_set_queues(2, "");

@@ -348,6 +348,23 @@ void rate_group_set_rate(struct rate_group *g, u64 rate, u64 now)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_rate, "NET_SCHED_INTERNAL");
 
+/**
+ * rate_group_set_queues - more or fewer TX queues are in use
+ * @g: the group
+ * @queues: how many; 0: all that have members
+ *
+ * The slots of a round are for the members whose queues are in use.
+ *
+ * Context: RTNL held.
+ */
+void rate_group_set_queues(struct rate_group *g, u32 queues)
+{
+	ASSERT_RTNL();
+	g->queues = queues;
+	rate_group_set_quantum(g);
+}
+EXPORT_SYMBOL_NS_GPL(rate_group_set_queues, "NET_SCHED_INTERNAL");
+
 static void rate_group_set_slack(struct rate_group_member *m)
 {
 	m->slack = rate_slack(to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK,

@@ -645,6 +645,12 @@ static void rate_group_test_numbers(struct kunit *test)
 		sim_set_rate(s, SIM_GBIT);
 		SIM_EXPECT(s, s->group.quantum, EQ, i ? 250 : 6250);
 	}
+	rtnl_lock();
+	rate_group_set_queues(&s->group, 10);
+	SIM_EXPECT(s, s->group.quantum, EQ, 2500);
+	rate_group_set_queues(&s->group, 0);
+	SIM_EXPECT(s, s->group.quantum, EQ, 250);
+	rtnl_unlock();
 
 	for (i = 0; i < ARRAY_SIZE(sets); i++) {
 		load.credit = sets[i].credit;

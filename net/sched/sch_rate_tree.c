@@ -1018,6 +1018,8 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
  * @when: set to the time at which to ask again if there is none, ns, or to
  *	RATE_TREE_NEVER
  *
+ * To be called if a member has a backlog, or if rate_tree_grants() says so.
+ *
  * Context: lock of the queue held, bottom halves disabled.
  * Return: the member, or NULL. What it sends has to be charged, and its backlog
  * told. If it cannot send after all, see rate_tree_pause().

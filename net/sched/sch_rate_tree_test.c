@@ -218,10 +218,21 @@ static void sim_tell(struct sim *s, struct sim_flow *f)
 	rate_tree_backlog(&f->m, s->start + s->now, f->known_backlog);
 }
 
+/* As of an htb whose packets have all gone */
+static bool sim_empty(const struct sim *s, const struct sim_queue *q)
+{
+	const struct sim_flow *f;
+
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		if (&s->queue[f->queue] == q && f->joined && sim_backlog(s, f))
+			return false;
+	return true;
+}
+
 /* What a qdisc does when it is called */
 static void sim_call(struct sim *s, struct sim_queue *q)
 {
-	u64 when, now = s->start + s->now, next = SIM_NEVER;
+	u64 when = RATE_TREE_NEVER, now = s->start + s->now, next = SIM_NEVER;
 	struct rate_tree_member *m;
 	bool backlog = false;
 	struct sim_flow *f;
@@ -235,10 +246,15 @@ static void sim_call(struct sim *s, struct sim_queue *q)
 		sim_arrive(s, f);
 		if (f->known_backlog == sim_backlog(s, f))
 			continue;
-		f->known_backlog = sim_backlog(s, f);
-		rate_tree_arrive(&f->m, f->known_backlog);
+		if (sim_backlog(s, f)) {
+			f->known_backlog = sim_backlog(s, f);
+			rate_tree_arrive(&f->m, f->known_backlog);
+		} else {
+			sim_tell(s, f);
+		}
 	}
-	while ((m = rate_tree_next(&q->q, now, &when))) {
+	while ((!sim_empty(s, q) || rate_tree_grants(&q->q)) &&
+	       (m = rate_tree_next(&q->q, now, &when))) {
 		f = container_of(m, struct sim_flow, m);
 		if (s->now < f->paused) {
 			rate_tree_pause(m, now, now + SIM_MS);

@@ -448,8 +448,8 @@ static void run_queue(u32 i)
 {
 	struct queue *q = &queues[i], *outer = running;
 	struct rate_tree_member *m;
+	u64 when = RATE_TREE_NEVER;
 	u32 packets = 0;
-	u64 when;
 
 	if (q->hung)
 		return;
@@ -457,7 +457,8 @@ static void run_queue(u32 i)
 	running = q;
 	q->wake = NEVER;
 	q->kicked = false;
-	while ((m = rate_tree_next(&q->q, now, &when))) {
+	while ((backlogged(i) || rate_tree_grants(&q->q)) &&
+	       (m = rate_tree_next(&q->q, now, &when))) {
 		serve(container_of(m, struct flow, m));
 		must(++packets < ENDLESS, "sends without end: queue", i);
 	}

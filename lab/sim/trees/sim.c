@@ -155,18 +155,32 @@ static u64 going_on(u64 when, int queue)
 
 /* ---- a queue: what a qdisc would do when it is run */
 
+static bool empty(const struct queue *q, u64 now)
+{
+	struct flow *f;
+
+	for (f = q->flows; f; f = f->next)
+		if (backlog(f, now))
+			return false;
+	return true;
+}
+
 static void run_queue(struct queue *q, u64 now)
 {
 	struct rate_tree_member *m;
+	u64 when = RATE_TREE_NEVER;
 	struct flow *f;
-	u64 when;
 
 	calls++;
 	for (f = q->flows; f; f = f->next) {
 		arrive(f, now);
-		rate_tree_arrive(&f->m, backlog(f, now));
+		if (backlog(f, now))
+			rate_tree_arrive(&f->m, backlog(f, now));
+		else
+			rate_tree_backlog(&f->m, now, 0);
 	}
-	while ((m = rate_tree_next(&q->q, now, &when))) {
+	while ((!empty(q, now) || rate_tree_grants(&q->q)) &&
+	       (m = rate_tree_next(&q->q, now, &when))) {
 		f = container_of(m, struct flow, m);
 		sent(f, now);
 		rate_tree_charge(m, f->len);
