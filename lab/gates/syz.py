@@ -303,7 +303,7 @@ def distill() -> None:
 
 def find(fault: dict) -> str | None:
     """Fuzz a kernel with a fault in it; None if that is found, as it has to be, or a sentence."""
-    which = "syz-smp-faults" if "several CPUs" in fault["loads"] else "syz-faults"
+    which = fault["kernel"] or "syz-faults"
     start = time.monotonic()
     params = (f"shared_mutant={fault['number']}",)
     programs = [one for path in CORPUS if path.exists() for one in split(path.read_text())]
