@@ -112,6 +112,7 @@ def attempt(which: str, programs: Sequence[str], seconds: float = 0, seed: int =
     setup = ("cd /sys/kernel; [ ! -w rcu_expedited ] || echo 1 >rcu_expedited; cd debug; "
              "echo N >failslab/ignore-gfp-wait; echo Y >failslab/cache-filter; "
              "echo 0 >failslab/verbose; "  # not those that kmemleak makes for itself
+             "echo N >fail_page_alloc/ignore-gfp-wait; echo 0 >fail_page_alloc/verbose; "
              "for cache in /sys/kernel/slab/kmalloc-* /sys/kernel/slab/radix_tree_node; do "
              "echo 1 >$cache/failslab; done; "
              "echo 1 >/proc/sys/kernel/panic_on_rcu_stall; ")  # a kernel that hangs ends
