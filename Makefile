@@ -85,7 +85,7 @@ fuzz: ## the C files of rate group and rate tree in user space: random scenarios
 	@$(LAB) fuzz $(call options,SEED SEEDS FAMILY THREADS SAN) $(call flags,FAULTS)
 
 syz: tree ## rtnetlink and packets at random, by what code they reach, under KASAN and lockdep [MINUTES=10 SEED=1; ONLY=syz-smp; REPLAY=file; FAULTS=1: plants faults]
-	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(call flags,FAULTS)
+	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(if $(FAULTS),--faults all)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) setup iproute2

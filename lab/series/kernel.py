@@ -60,9 +60,9 @@ OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_htb", "
         "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
 GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
-# Objects that say which of their blocks run.
+# Objects that say which of their blocks run, and a device with hardware for some qdiscs.
 KCOV = [f"KCOV_INSTRUMENT_{name}.o=y" for name in OURS] + [
-    f"CFLAGS_kcov.o=-include {LAB}/kcov.h"]
+    f"CFLAGS_kcov.o=-include {LAB}/kcov.h", f"CFLAGS_dummy.o=-include {LAB}/offload.h"]
 # Debugging of memory on UML; see lab/series/debug.h.
 MEMORY = [f"CFLAGS_{file}.o=-include {LAB}/debug.h" for file in ("slub", "stacktrace")]
 # What 7.3.4 itself reports when cake_mq first looks at its siblings, for runs of
