@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported trees openwrt arches litmus syz
+	module deb stock reported trees openwrt arches litmus syz users
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
