@@ -37,6 +37,7 @@ VERBS = {  # verb: (module, what it does)
     "arches": ("gates.arches", "the C files as programs of other architectures"),
     "litmus": ("gates.litmus", "orderings, by the kernel's memory model"),
     "stock": ("gates.stock", "the module on kernels of Debian"),
+    "drivers": ("gates.drivers", "drivers of network cards"),
     "gauntlet": ("gates.gauntlet", "four CPUs, KASAN and KCSAN"),
     "demo": ("measure.demo", "loads that hurt"),
     "figures": ("measure.figures", "the evaluation"),

@@ -9,7 +9,8 @@ are mips, arm and i386; the simulator of the rate group needs 64 bits.
 
 --boot builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
 in QEMU: the KUnit suites of the series have to pass, and nothing that the series adds or changes
-may be warned of. That takes some minutes the first time.
+may be warned of. Then it is booted again, with tc of the series and a load: see arches_tc. That
+takes some minutes the first time.
 
 An architecture whose compiler or QEMU is not here is skipped, and said; --all installs what is
 missing. The last line is 'N passed, N failed'.
@@ -34,9 +35,9 @@ from tree.common import (
     verdict,
 )
 from tree.cross import ARCHES, RUNNER
-from tree.setup import loudly
+from tree.setup import iproute2, loudly
 
-from gates import fuzz, kunit
+from gates import arches_tc, fuzz, kunit
 
 OUT = BUILD / "arches"
 NARROW = ("mips", "arm", "i386")  # 32 bits
@@ -83,8 +84,8 @@ def booted(arch: str) -> tuple[int, list[str]]:
     run([sys.executable, kunit.TOOL, "run", f"--arch={one.linux}", f"--build_dir={out}",
          f"--cross_compile={one.prefix}", f"--make_options=CC=ccache {one.prefix}gcc",
          "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={JOBS}",
-         *(f"--kconfig_add=CONFIG_{name}=y" for name in BESIDE), f"--timeout={BOOTED}",
-         f"--json={result}"],
+         *(f"--kconfig_add=CONFIG_{name}=y" for name in (*BESIDE, *arches_tc.NEEDED)),
+         f"--timeout={BOOTED}", f"--json={result}"],
         job, f"{arch}: building and booting a kernel", 90, cwd=KERNEL.dir, ok=range(256),
         env=dict(kernel_env(), TERM="dumb"))
     words = BUILD / f"logs/{job}.log"
@@ -104,9 +105,18 @@ def booted(arch: str) -> tuple[int, list[str]]:
     return passed, wrong
 
 
+def in_kernel(arch: str) -> tuple[int, list[str]]:
+    """booted(), then tc and a load; a row of arches.json if all is well."""
+    passed, wrong = booted(arch)
+    more, bad, rates = arches_tc.tried(arch)
+    if not wrong + bad:
+        arches_tc.store({"arch": arch, "cases": passed, **rates})
+    return passed + more, wrong + bad
+
+
 def main(argv: Sequence[str]) -> None:
-    """Compile, run, judge."""
-    parser = command_line("arches", __doc__)
+    """Compile, run, judge; a kernel without a failure replaces its row in arches.json."""
+    parser = command_line("arches", __doc__, record=True)
     parser.add_argument("--arch", help=f"of {', '.join(ARCHES)}, with commas between them (all)")
     parser.add_argument("--all", action="store_true", help="install what is missing")
     parser.add_argument("--boot", action="store_true",
@@ -117,6 +127,8 @@ def main(argv: Sequence[str]) -> None:
         parser.error(f"architectures are {', '.join(ARCHES)}")
     passed, failed, skipped = 0, [], 0
     OUT.mkdir(exist_ok=True)
+    if args.boot:
+        iproute2()
     for name in names:
         start = time.monotonic()
         qemu = ARCHES[name].system if args.boot else RUNNER
@@ -128,7 +140,7 @@ def main(argv: Sequence[str]) -> None:
             skipped += 1
             continue
         try:
-            more, sentences = booted(name) if args.boot else simulated(name)
+            more, sentences = (in_kernel if args.boot else simulated)(name)
         except Die as error:
             more, sentences = 0, [f"{name}: {error}"]
         passed += more

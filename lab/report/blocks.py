@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gates import check, coverage, gauntlet, tdc
+from gates import arches_tc, check, coverage, drivers, gauntlet, tdc
 from load import table
 from measure import bench, cost, reported, reports, smp, users
 from tree.common import RESULTS, ROOT, Die, command_line
@@ -64,6 +64,18 @@ def hunted() -> list[str]:
     """That of make gauntlet."""
     return fenced(gauntlet.overview(read("gauntlet")["rows"],
                                     read("gauntlet-base").get("races", ())))
+
+
+def carded() -> list[str]:
+    """That of make drivers; nothing before it has been recorded."""
+    found = read("drivers")
+    return fenced(drivers.table(found["rows"])) if found else []
+
+
+def abroad() -> list[str]:
+    """That of make arches BOOT=1, likewise."""
+    found = read("arches")
+    return fenced(arches_tc.table(found["rows"])) if found else []
 
 
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
@@ -141,6 +153,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
     "bench": times, "smp": two_cpus, "sent": sent, "reported": told,
     "reports": told_of_others, "versions": versions, "front": front, "users": taken,
+    "drivers": carded, "arches": abroad,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,
