@@ -43,7 +43,7 @@ OUT = BUILD / "arches"
 NARROW = ("mips", "arm", "i386")  # 32 bits
 SEEDS = {"group": 30, "tree": 30}  # scenarios of a simulator
 BESIDE = ("NET_SCH_CAKE", "NET_SCH_TBF", "NET_SCH_HTB")  # built beside the suites
-BOOTED = 600  # s, at most, for a kernel and its suites
+BOOTED = 1800  # s of the host, at most, for a kernel and its suites
 
 
 def simulated(arch: str) -> tuple[int, list[str]]:

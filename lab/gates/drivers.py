@@ -10,9 +10,14 @@ the peer's card receives in a second of the guest's time has to be the rate.
 Queues that come into use have a member by these loops. Where they do not, the kernel has to
 say so in its log, once until another member joins; and nowhere else.
 
+veth, which has 8 queues as well, does that in the kernel of make demo, User-Mode Linux, where time
+is virtual and there is no QEMU. Without --on, all are run; a whole run of one replaces its rows
+in drivers.json.
+
 A splat in the guest's log is a failure. The last line is 'N passed, N failed'.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,18 +26,19 @@ from pathlib import Path
 from guest import cards
 from guest.boot import Job, run_script
 from tree import kernel
-from tree.common import JOBS, ROOT, Die, command_line, keep_result, say, verdict
+from tree.common import JOBS, ROOT, Die, command_line, keep_result, result_file, say, verdict
 
 from gates.drivers_guest import EVENTS, MQPRIO_EVENTS
 from gates.gauntlet import sources
 
 RESULTS = "drivers.json"
+DRIVERS = (*cards.DRIVERS, "veth")
 GUIDE = ROOT / "Documentation/networking/qdisc-shared-rate.rst"
 RATE = 20  # Mbit/s
-# Of the rate, by which what arrives in WINDOW may differ: a reading is late by up to what a
-# card holds back between two interrupts (igb: 4 packets), and of a queue that was down an
-# earlier second's rest is sent (25 ms at most, of which SETTLED has passed).
-TOLERANCE = 0.02
+# Of the rate, by which what arrives in a window may differ: it begins and ends between two packets
+# (of 64 KB with TCP: 0.5 %), a card holds back some until its next interrupt, and adds 4 bytes
+# to each packet on a VLAN, which no qdisc sees (0.3 %).
+TOLERANCE = 0.01
 OPEN = {"queues without a member": 1, "and again": 0}  # event: lines of the log about it
 TIMEOUT = 3600  # s of the host for a driver
 
@@ -98,6 +104,11 @@ def setups() -> dict[str, dict]:
             for name, setup in found.items()}
 
 
+def kernel_of(driver: str) -> str:
+    """The kernel that a driver is run in."""
+    return "patched" if driver == "veth" else "drivers"
+
+
 def carry_out(driver: str, names: Sequence[str], events: Sequence[str]) -> tuple[list, list]:
     """Boot with a card: (rows of drivers_guest.run(), sentences about what went wrong)."""
     job = f"drivers-{driver}"
@@ -113,10 +124,12 @@ def carry_out(driver: str, names: Sequence[str], events: Sequence[str]) -> tuple
             print(told(driver, row), flush=True)
 
     try:
+        which = kernel_of(driver)
+        how = {"virtual": True} if driver == "veth" else {
+            "cpus": cards.CPUS, "machine": cards.machine(driver, monitor)}
         rows, guest = run_script(
-            kernel.KERNELS["drivers"].out, job, "gates.drivers_guest:run",
-            {"driver": driver, "setups": wanted}, on_row=on_row, timeout=TIMEOUT,
-            cpus=cards.CPUS, machine=cards.machine(driver, monitor))
+            kernel.KERNELS[which].out, job, "gates.drivers_guest:run",
+            {"driver": driver, "setups": wanted}, on_row=on_row, timeout=TIMEOUT, **how)
     except Die as error:
         return [], [f"{driver}: {error}"]
     bad = guest.report()
@@ -152,7 +165,7 @@ def table(rows: Sequence[dict]) -> list[str]:
     found = {(row["driver"], row["setup"], row["event"]): row for row in rows}
     events = dict.fromkeys(row["event"] for row in rows if "missing" not in row)
     lines = []
-    for driver in cards.DRIVERS:
+    for driver in DRIVERS:
         names = [setup for one, setup in head if one == driver]
         if not names:
             continue
@@ -166,10 +179,24 @@ def table(rows: Sequence[dict]) -> list[str]:
     return lines
 
 
+def store(rows: Sequence[dict], drivers: Sequence[str]) -> None:
+    """Replace the rows of drivers in drivers.json."""
+    path = result_file(RESULTS)
+    old = json.loads(path.read_text())["rows"] if path.exists() else []
+    new = [{**{key: row[key] for key in ("driver", "setup", "event", "mbit")},
+            "said": len(row["said"]), "sources": sources(),
+            **({"missing": row["missing"]} if "missing" in row else {})} for row in rows]
+    all_ = [row for row in old if row["driver"] not in drivers] + new
+    keep_result(RESULTS, {
+        "what": f"what a card sends in a second after each event, Mbit/s; the rate is {RATE}, "
+        f"within {TOLERANCE:.0%}; said: lines of the kernel's log about queues without a limit",
+        "rows": [row for driver in DRIVERS for row in all_ if row["driver"] == driver]})
+
+
 def main(argv: Sequence[str]) -> None:
     """Build, boot, judge; a whole run is kept."""
     parser = command_line("drivers", __doc__, record=True)
-    parser.add_argument("--on", help=f"of {', '.join(cards.DRIVERS)}, with commas between them "
+    parser.add_argument("--on", help=f"of {', '.join(DRIVERS)}, with commas between them "
                         "(all)")
     parser.add_argument("--setups", help=f"of {', '.join(setups())}, likewise")
     parser.add_argument("--events", help=f"of {', '.join(EVENTS)}, likewise")
@@ -177,12 +204,14 @@ def main(argv: Sequence[str]) -> None:
     args = parser.parse_args(argv)
     drivers, names, events = (
         given.split(",") if given else list(usual) for given, usual in
-        ((args.on, cards.DRIVERS), (args.setups, setups()), (args.events, ())))
-    for given, usual in ((drivers, cards.DRIVERS), (names, setups()), (events, EVENTS)):
+        ((args.on, DRIVERS), (args.setups, setups()), (args.events, ())))
+    for given, usual in ((drivers, DRIVERS), (names, setups()), (events, EVENTS)):
         if set(given) - set(usual):
             parser.error(f"'{(set(given) - set(usual)).pop()}' is none of {', '.join(usual)}")
-    kernel.build("drivers")
-    cards.program()
+    for which in {kernel_of(driver): None for driver in drivers}:
+        kernel.build(which)
+    if set(drivers) & set(cards.DRIVERS):
+        cards.program()
     say(f"booting with {', '.join(drivers)}")
     with ThreadPoolExecutor(args.jobs) as pool:
         found = list(pool.map(lambda driver: carry_out(driver, names, events), drivers))
@@ -192,15 +221,8 @@ def main(argv: Sequence[str]) -> None:
     failed += [f"{row['driver']}, {row['setup']}, {row['event']}: {wrong(row)}" for row in rows
                if wrong(row)]
     print("\n".join(["", *table(rows), ""]))
-    if not (args.on or args.setups or args.events):
-        keep_result(RESULTS, {
-            "what": f"what a card sends in a second after each event, Mbit/s; the rate is {RATE}, "
-            f"within {TOLERANCE:.0%}; said: lines of the kernel's log about queues without a "
-            "limit", "sources": sources(),
-            "rows": [{**{key: row[key] for key in ("driver", "setup", "event", "mbit")},
-                      "said": len(row["said"]),
-                      **({"missing": row["missing"]} if "missing" in row else {})}
-                     for row in rows]})
+    if not (args.setups or args.events):
+        store(rows, drivers)
     tried = sum("missing" not in row for row in rows)
     skipped = len(rows) - tried
     verdict(sum("missing" not in row and not wrong(row) for row in rows), failed, skipped)

@@ -15,13 +15,14 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from guest.boot import splats
-from guest.cards import CARD, PEER, QUEUES
+from guest.cards import CARD, CPUS, PEER, QUEUES
 from load.traffic import command
 from tree.common import BUILD
 
@@ -32,6 +33,8 @@ PORT, DATAGRAM = 5201, b"x" * 1400
 TICK = 1e-3  # s between two packets of a socket, at least
 QUEUED = 40_000  # bytes of memory of a socket: some packets, so that a queue never runs dry
 SETTLED, WINDOW = 0.5, 1.0  # s before a reading, and between two
+STREAM_WINDOW = 5.0  # with TCP: a packet of 64 KB, by which it may be off, is 0.5 % of 20 Mbit/s
+BEGUN = 100_000  # bytes, of which some may be ARP
 PATIENCE = 60  # s for what takes its time
 MODULES = ("sch_rate_group", "sch_rate_tree", "sch_cake", "sch_tbf", "sch_htb", "sch_mqprio")
 OPEN = re.compile(r"TX queue \d+ is not limited")
@@ -106,6 +109,8 @@ def stream(address: str, priorities: tuple[int, ...]) -> None:
              zip(range(1, QUEUES + 1), itertools.cycle(priorities))]
     for sock in socks:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * QUEUED)
+        # so that it is over when the process ends
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.connect((address, PORT))
     while True:
         for sock in socks:
@@ -174,20 +179,26 @@ class Bed:
 
     def __init__(self, driver: str, setup: dict) -> None:
         self.driver, self.setup = driver, setup
-        self.lines, self.sender, self.load = [], 0, ("card", flood)
+        self.lines, self.sender, self.how = [], 0, flood
         self.log = Log()
-        self.max = 0
-        for name in MODULES:
-            self.module(name, load=True)
+        self.virtual = driver == "veth"
         command("ip", "netns", "add", "peer")
-        command("ip", "link", "set", named(PEER), "netns", "peer", "name", "peer0")
+        if self.virtual:
+            ends = ["numtxqueues", str(QUEUES), "numrxqueues", str(QUEUES)]
+            command("ip", "link", "add", "card", *ends, "address", CARD, "type", "veth", "peer",
+                    "name", "peer0", "netns", "peer", *ends)
+        else:
+            for name in MODULES:
+                self.module(name, load=True)
+            command("ip", "link", "set", named(PEER), "netns", "peer", "name", "peer0")
         for number in (0, 6, 7):
             command("ip", "-n", "peer", "addr", "add", f"10.9.{number}.2/24", "dev", "peer0")
         command("ip", "-n", "peer", "link", "set", "peer0", "up")
-        command("ip", "-n", "peer", "link", "add", "link", "peer0", "name", "peer0.5", "type",
-                "vlan", "id", "5")
-        command("ip", "-n", "peer", "addr", "add", "10.9.5.2/24", "dev", "peer0.5")
-        command("ip", "-n", "peer", "link", "set", "peer0.5", "up")
+        if not self.virtual:
+            command("ip", "-n", "peer", "link", "add", "link", "peer0", "name", "peer0.5", "type",
+                    "vlan", "id", "5")
+            command("ip", "-n", "peer", "addr", "add", "10.9.5.2/24", "dev", "peer0.5")
+            command("ip", "-n", "peer", "link", "set", "peer0.5", "up")
         self.sink = endless(sink)
 
     # -- the parts
@@ -215,9 +226,15 @@ class Bed:
                 command("ip", "link", "set", name, "name", "card")
         self.address("card")
         self.linked(True)
+        if self.virtual:
+            self.use(CPUS)
         self.tc("qdisc replace dev card clsact",
                 *(f"filter replace dev card egress prio 1 handle {mark} protocol all fw action "
                   f"skbedit queue_mapping {mark - 1}" for mark in range(1, QUEUES + 1)))
+
+    def use(self, number: int) -> None:
+        """Have the card use so many queues."""
+        command("ethtool", "-L", "card", "tx" if self.virtual else "combined", str(number))
 
     def address(self, dev: str) -> None:
         """A device up, with its address."""
@@ -239,7 +256,7 @@ class Bed:
             os.waitpid(self.sender, 0)
             self.sender = 0
         if dev:
-            self.load = dev, how
+            self.how = how
             address = f"{ADDRESSES[dev]}.2"
             self.sender = endless(lambda: how(address, tuple(self.setup["priorities"])))
 
@@ -251,15 +268,21 @@ class Bed:
         return (begin + end) / 2, int(re.search(r"peer0: *(\d+)", text)[1])
 
     def linked(self, wanted: bool) -> None:
-        """Wait until the card has a link, or has lost it."""
-        wait(lambda: Path("/sys/class/net/card/carrier").read_text() == f"{wanted:d}\n", "link")
+        """Wait until the kernel starts the qdiscs, as the card has a link, or stops them.
+
+        It does so up to a second after the card has told it, and then sets the state.
+        """
+        file = Path("/sys/class/net/card/operstate")
+        wait(lambda: (file.read_text() == "up\n") == wanted, "link")
 
     def rate(self) -> float:
-        """Mbit/s that arrive."""
+        """Mbit/s that arrive, once something does: ARP and the peer's link take their time."""
         self.linked(True)
+        before = self.received()[1]
+        wait(lambda: self.received()[1] > before + BEGUN, "load")
         time.sleep(SETTLED)
         t0, bytes0 = self.received()
-        time.sleep(WINDOW)
+        time.sleep(STREAM_WINDOW if self.how is stream else WINDOW)
         t1, bytes1 = self.received()
         return 8e-6 * (bytes1 - bytes0) / (t1 - t0)
 
@@ -274,11 +297,12 @@ class Bed:
         self.able("vmxnet3", "sets no number of queues")
         usual = self.queues()
         for number in (2, 1, QUEUES, usual):
-            command("ethtool", "-L", "card", "combined", str(number))
-            yield f"ethtool -L combined {number}"
+            self.use(number)
+            yield f"ethtool -L, queues: {number}"
 
     def rings(self) -> Iterator[str]:
         """Shorter rings, and longer ones."""
+        self.able("veth", "has no rings")
         for number in (128, 256):
             command("ethtool", "-G", "card", "tx", str(number), "rx", str(number))
             yield f"ethtool -G tx {number}"
@@ -291,6 +315,7 @@ class Bed:
 
     def segments(self) -> Iterator[str]:
         """TCP with and without segmentation by the card."""
+        self.able("veth", "segments nothing")
         self.send("card", stream)
         for state in ("off", "on"):
             command("ethtool", "-K", "card", "tso", state)
@@ -317,7 +342,10 @@ class Bed:
     def carrier(self) -> Iterator[dict | str]:
         """The cable is taken out and put in again."""
         for up in (False, True):
-            yield {"link": up}
+            if self.virtual:
+                command("ip", "-n", "peer", "link", "set", "peer0", "up" if up else "down")
+            else:
+                yield {"link": up}
             self.linked(up)
             time.sleep(0.2)
         yield "carrier lost and back"
@@ -335,6 +363,7 @@ class Bed:
 
     def vlan(self) -> Iterator[str]:
         """Load through a VLAN on the card."""
+        self.able("veth", "is run without VLAN")
         command("ip", "link", "add", "link", "card", "name", "card.5", "type", "vlan", "id", "5")
         self.address("card.5")
         self.send("card.5")
@@ -344,6 +373,7 @@ class Bed:
 
     def master(self, dev: str, title: str, *kind: str) -> Iterator[str]:
         """Load through a device that the card becomes a port of."""
+        self.able("veth", f"is run without {dev}")
         command("ip", "link", "add", dev, "type", *kind)
         command("ip", "link", "set", "card", "down")
         command("ip", "link", "set", "card", "master", dev)
@@ -387,6 +417,7 @@ class Bed:
 
     def rebound(self) -> Iterator[str]:
         """The driver lets go of the card and takes it again: all is set up anew."""
+        self.able("veth", "is built in")
         device = Path(os.path.realpath("/sys/class/net/card/device"))
         driver = Path(os.path.realpath(device / "driver"))
         write(driver / "unbind", device.name)
@@ -399,6 +430,7 @@ class Bed:
 
     def unloaded(self) -> Iterator[str]:
         """The modules are not unloaded while in use; then they are, and loaded again."""
+        self.able("veth", "is built in")
         used = self.setup["modules"]
         if gone := [name for name in used if self.module(name, load=False)]:
             raise RuntimeError(f"unloaded while in use: {gone}")
@@ -418,14 +450,14 @@ class Bed:
         usual = self.queues()
         unused = "|".join(f"1:{number:x} |1{number:x}:" for number in range(usual + 1, QUEUES + 1))
         self.tc(EMPTY, *(line for line in self.lines if not re.search(f"parent ({unused})", line)))
-        command("ethtool", "-L", "card", "combined", str(QUEUES))
+        self.use(QUEUES)
         yield "queues without a member"
-        command("ethtool", "-L", "card", "combined", str(usual))
-        command("ethtool", "-L", "card", "combined", str(QUEUES))
+        self.use(usual)
+        self.use(QUEUES)
         yield "and again"
         self.shape()
         yield "members added"
-        command("ethtool", "-L", "card", "combined", str(usual))
+        self.use(usual)
 
     def able(self, driver: str, why: str) -> None:
         """Missing for a driver."""

@@ -22,7 +22,7 @@ from guest import qemu
 CARD, PEER = "52:54:00:00:00:01", "52:54:00:00:00:02"  # MAC addresses
 QUEUES = 8  # that a card can have, with CPUS in use after a boot; vmxnet3 has CPUS
 CPUS = 4
-DRIVERS = ("igb", "vmxnet3", "virtio_net")
+DRIVERS = ("igb", "vmxnet3", "virtio_net")  # of cards that QEMU has
 INSTRUCTION = 1  # 2^1 ns each, as QEMU counts them
 PARTS = ("qemu-system-x86", "qemu-system-data", "qemu-system-common")
 # Runs the words after it in a network namespace in which a tap of several queues is bridged

@@ -34,9 +34,9 @@ class Machines(unittest.TestCase):
 
     def test_events(self):
         """What is wrong after an event."""
-        row = {"event": "down and up", "mbit": 20.1, "said": [], "bad": []}
+        row = {"event": "down and up", "mbit": 20.05, "said": [], "bad": []}
         self.assertEqual(drivers.wrong(row), "")
-        for other in ({"mbit": 19.5}, {"mbit": 66.0}, {"said": ["x"]}, {"bad": ["WARNING: x"]},
+        for other in ({"mbit": 19.7}, {"mbit": 66.0}, {"said": ["x"]}, {"bad": ["WARNING: x"]},
                       {"error": "x"}, {"event": "queues without a member"},
                       {"event": "and again", "said": ["x"]}):
             self.assertTrue(drivers.wrong({**row, **other}), other)
