@@ -14,7 +14,7 @@ from pathlib import Path
 from host.common import ROOT, Die
 from host.results import RESULTS
 from loads import table
-from tests import check, coverage, gauntlet, tdc
+from tests import arches_tc, check, coverage, drivers, gauntlet, tdc
 
 from report import bench, cost, evaluation, reported, smp, trees, users
 from report.evaluation import markdown
@@ -48,6 +48,18 @@ def hunted() -> list[str]:
     """What make gauntlet has found."""
     return fenced(gauntlet.overview(read("gauntlet")["rows"],
                                     read("gauntlet-base").get("races", ())))
+
+
+def carded() -> list[str]:
+    """That of make drivers; nothing before it has been recorded."""
+    found = read("drivers")
+    return fenced(drivers.table(found["rows"])) if found else []
+
+
+def abroad() -> list[str]:
+    """That of make arches BOOT=1, likewise."""
+    found = read("arches")
+    return fenced(arches_tc.table(found["rows"])) if found else []
 
 
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
@@ -114,6 +126,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front,
     **{name: lambda name=name: reported.table(name, read(name)["columns"])
        for name in reported.COLUMNS},
+    "drivers": carded, "arches": abroad,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,

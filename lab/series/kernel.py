@@ -8,8 +8,8 @@ patched with every rule that can be broken. bench-* are without debugging, for f
 for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
 constant that can be set. kasan finds wrong accesses and kcsan data races, on several CPUs;
 kasan-um is kasan on one. syz is debug without modules, and says which code runs;
-syz-smp has several CPUs and real time; both have a twin with faults in it. kasan and kcsan are
-for QEMU, all others are User-Mode Linux.
+syz-smp has several CPUs and real time; both have a twin with faults in it. drivers has drivers of
+network cards, and modules. kasan, kcsan and drivers are for QEMU, all others are User-Mode Linux.
 """
 
 import collections
@@ -269,6 +269,8 @@ def build(which: str) -> Path:
         broken_tree(source, BROKEN[which])
     configure(source, out, fragments, f"config-{which}", arch)
     target, cold = ([], 330) if arch == "um" else (["bzImage"], 600)
+    if which == "drivers":
+        target.append("modules")
     run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),
          *flags(which, source), *target],
         f"kernel-{which}", cwd=source, env=kernel_env(),
