@@ -26,6 +26,8 @@ from guest.cards import CARD, CPUS, PEER, QUEUES
 from host.common import BUILD
 from traffic.traffic import command
 
+MODULES = ("sch_rate_group", "sch_rate_group_qdisc", "sch_rate_tree", "sch_cake", "sch_tbf",
+           "sch_htb", "sch_mqprio")
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SO_MARK = 36
@@ -209,6 +211,12 @@ class Bed:
         words = ("insmod", str(file)) if load else ("rmmod", name)
         return file.exists() and not subprocess.run(words, capture_output=True,
                                                     check=False).returncode
+
+    def loaded(self) -> None:
+        """Load the modules of the series, each after those that it needs."""
+        if bad := [name for name in MODULES if self.driver != "veth"
+                   and not self.module(name, load=True)]:
+            raise RuntimeError(f"not loaded: {bad}")
 
     def tc(self, *lines: str) -> None:
         """Carry out lines of tc; RuntimeError if one is refused."""
@@ -483,6 +491,7 @@ def run(spec: dict) -> Iterator[dict]:
             bed.setup, bed.lines = setup, []
         else:
             bed = Bed(spec["driver"], setup)
+            bed.loaded()
         bed.up()
         bed.shape()
         bed.send("card")
