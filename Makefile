@@ -15,7 +15,7 @@ QDISC_KIND := $(or $(QDISC_KIND),$(if $(wildcard build/um/linux),warm,cold))
 .DEFAULT_GOAL := help
 .PHONY: help demo test smoke tree export build shell kunit tdc ynl compat check \
 	torture changes fuzz figures bench cost mutants ladder coverage gauntlet am clean setup \
-	module deb stock reported trees openwrt arches litmus syz
+	module deb stock reported trees openwrt arches litmus syz users drivers
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -85,7 +85,7 @@ fuzz: ## the C files of rate group and rate tree in user space: random scenarios
 	@$(LAB) fuzz $(call options,SEED SEEDS FAMILY THREADS SAN) $(call flags,FAULTS)
 
 syz: tree ## rtnetlink and packets at random, by what code they reach, under KASAN and lockdep [MINUTES=10 SEED=1; ONLY=syz-smp; REPLAY=file; FAULTS=1: plants faults]
-	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(call flags,FAULTS)
+	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(if $(FAULTS),--faults all)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
 	@$(LAB) setup iproute2
@@ -142,6 +142,10 @@ arches: ## the simulators of make fuzz as programs of other architectures, by co
 
 litmus: tree ## the orderings that the code relies on, by the kernel's memory model; needs herd7 [HERD7=path]
 	@$(LAB) litmus
+
+drivers: tree ## what the drivers of igb, virtio-net and vmxnet3 send when queues, rings, MTU, link and qdiscs change [ON=igb; SETUPS='mq + cake shared'; EVENTS=channels,down]
+	@$(LAB) setup iproute2 qemu
+	@$(LAB) drivers $(call options,ON SETUPS EVENTS)
 
 gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
 	@$(LAB) setup iproute2 venv qemu

@@ -17,7 +17,7 @@
 #define RATE_GROUP_MAX_LATE	(25 * NSEC_PER_MSEC) /* lateness made up for */
 #define RATE_GROUP_CREDIT_TIME	NSEC_PER_MSEC	/* what is paid in advance */
 #define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
-#define RATE_GROUP_MEMORY	1000U		/* facts are kept, in those */
+#define RATE_GROUP_MEMORY	1000U		/* facts count, units */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
 #define RATE_GROUP_MAX_SLACK	(50ULL * NSEC_PER_USEC) /* the same if late */
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
@@ -26,42 +26,47 @@
 #define RATE_GROUP_WEIGHT	U16_MAX		/* of a member with one flow */
 #define RATE_GROUP_SUM_BITS	48		/* sum of weights */
 #define RATE_GROUP_RANKS	11		/* from 0, which goes first */
-#define RATE_GROUP_DEFAULT_RANK	6		/* of whoever has no priority */
+#define RATE_GROUP_DEFAULT_RANK	6		/* without a priority */
 #define RATE_GROUP_HOLD		(50 * NSEC_PER_USEC) /* later ranks wait */
 
 /**
  * struct rate_group - what the shapers of one group share
  * @tat: when all that was granted will have been sent, ns
- * @ahead_until: until when the allowance for going ahead is used up, ns
- * @skipped: unused time that members passed over, in all, ns
- * @claimed: what of that was claimed, or has expired, ns
- * @weights: sum of the weights of members, and how many have one
- * @hold: for each rank, until when it lets later ranks wait, ns
+ * @ahead_until: time up to which the allowance for going ahead is used, ns
+ * @skipped: sum of the time that was skipped, see DOC: rate group, ns
+ * @claimed: part of @skipped that was claimed, or has expired, ns
+ * @weights: sum of the weights of members, and the number of these members
+ * @hold: for each rank, the time until which later ranks have to wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed_at: when @rate was set, ns
  * @longest: length of the longest packet of this period and the last, bytes
  * @period_longest: the same of this period, bytes
- * @quantum: what a member gets in each round, if @longest is not more, bytes
- * @prepay: what a member may pay for before it has it to send, bytes
- * @sharers: by how many the rate is divided for that
- * @members: how many take a quantum; 0: the group is not in use
- * @queues: how many of their queues are in use; 0: all. The owner may set it
+ * @quantum: bytes of a member in each round, if @longest is not more
+ * @prepay: bytes that a member may pay for before it has them to send
+ * @sharers: the number of members by which the rate is divided for @quantum
+ * @members: number of members that take turns; 0: the group is not in use
+ * @queues: number of their queues that are in use; 0: all. The owner may set it
  *	before rate_group_set_rate()
  * @period_stamp: when the period began, as a stamp: in units of
  *	RATE_GROUP_STAMP
- * @full_stamp: when a backlog was longer than a slot, stamp
- * @late_stamp: when such a backlog was late and needed all unused time, stamp
- * @ranked_stamp: when ranks made a difference, stamp
+ * @full_stamp: when a backlog last was longer than a slot, stamp
+ * @late_stamp: when such a backlog last was late and needed all unused time,
+ *	stamp
+ * @ranked_stamp: when ranks last made a difference, stamp
  *
- * The first cache line is written by whoever reserves a slot, once, or up to
- * three times if unused time comes before the slot or is claimed, once more if
- * its weight has changed, and for a packet that goes ahead once or twice. If
- * there are ranks, @hold is written by those that keep others waiting. What
- * follows is written with RTNL held, but for @longest, @period_longest and the
- * stamps: senders write these twice a second, or when there is a longer packet.
- * All of it is read without a lock: a stale quantum or prepay is one slot of
- * the old length, a stale stamp a fact that is noted a bit earlier or later,
- * and rate_group_reserve() notices a rate that has changed.
+ * The first cache line is written:
+ *
+ * - once for a slot, and once more if the member's weight has changed,
+ * - once more each if unused time comes before the slot, or is claimed,
+ * - at most once when a slot, or a part of it, is given back,
+ * - once or twice for a packet that goes ahead.
+ *
+ * Members that keep later ranks waiting write @hold. What follows is written
+ * with RTNL held, except for @longest, @period_longest and the stamps. Senders
+ * write these twice a second, or when there is a longer packet. All of it is
+ * read without a lock. A stale quantum or prepay makes one slot of the old
+ * length. With a stale stamp, a fact is noted a bit earlier or later.
+ * rate_group_reserve() notices a rate that has changed.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);
@@ -92,34 +97,34 @@ struct rate_group {
 /**
  * struct rate_group_member - a shaper's part in a group
  * @group: that it belongs to, NULL if none
- * @takes_turns: it takes turns; false if it takes slots of its own length
+ * @takes_turns: its slots are quanta; false: the owner decides on their length
  * @rank: it gets slots only if no member of a smaller rank wants any
- * @weight: its share compared to others, RATE_GROUP_WEIGHT for a flow; 0: as
- *	much as others have on average
- * @weight_group: the group of these others, which knows @weight from a member
- *	of its own; NULL: @group
+ * @weight: its share compared to others, RATE_GROUP_WEIGHT for each flow; 0:
+ *	the average of the others
+ * @weight_group: the group whose sum of weights is used, to which another
+ *	member has added @weight; NULL: @group
  * @outer_group: group in which the owner takes a second slot for each slot;
  *	NULL: none
- * @known_weight: what of @weights of the group is this member's
- * @late_bytes: what a backlog that is served late may make up for, bytes; 0:
- *	what RATE_GROUP_MAX_LATE allows
- * @burst: unused time that a new backlog may have, bytes
+ * @known_weight: what this member has added to @weights of its group
+ * @late_bytes: the most that a late backlog may make up for, bytes; 0: what
+ *	RATE_GROUP_MAX_LATE allows
+ * @burst: bytes that a new backlog may send out of unused time
  * @rate: copy of the group's, bytes/s
  * @mult: ns per byte, shifted left by @shift
  * @shift: see @mult
  * @slack: how early a packet may go, ns
  * @lateness: how late the member is called on average, ns
- * @call_at: when it asked to be called, ns; 0: not
+ * @call_at: when it asked to be called, ns; 0: it did not
  * @burst_ns: @burst as time, ns
  * @max_late: how far in the past a slot may start, ns
  * @next_at: when the next byte may go, ns
  * @slot_end: when the last slot ends, ns
  * @waited: how long the member has waited for its slots, ns
- * @skipped_seen: what @skipped of the group was at the last reservation, ns
+ * @skipped_seen: @skipped of the group at the last reservation, ns
  * @frac: what is left of a ns, in units of 2^-@shift ns
  * @left: what may still go in this slot, bytes
  * @unpaid: sent and not yet paid for, bytes; negative: paid, not sent
- * @prepaid: what of @left was paid for in advance, bytes
+ * @prepaid: the part of @left that was paid for in advance, bytes
  * @credit: paid for in advance, for packets that need no slot, bytes
  * @credit_at: when it was paid for, ns
  * @credit_next: when the next byte of it may go, ns
@@ -129,19 +134,20 @@ struct rate_group {
  * @no_slot: it got no slot in its last turn, which ends at @next_at
  * @went_ahead: the next packet to be charged was paid for by
  *	rate_group_go_ahead()
- * @crowded: siblings had taken slots before its last one
- * @yield: it has to let them go first
+ * @crowded: siblings took slots between its last two
+ * @yield: it has to let siblings go first
  * @wanted: it has wanted more than @credit since it was idle
- * @hold: until when it lets later ranks wait, ns; 0: not
- * @hold_rank: as what rank
- * @held_since: since when it has waited for smaller ranks, ns; 0: not
+ * @hold: time until which it makes later ranks wait, ns; 0: it does not
+ * @hold_rank: its rank when it set @hold
+ * @held_since: when it began to wait for smaller ranks, ns; 0: it does not wait
  * @sent_at: when the last packet went, ns
  * @sent: what went in the current period, bytes: good for 1 Tbit/s
  * @share: what the member sent in the last period, bytes/s
  *
  * Protected by the lock of the shaper that it is part of; reports read @sent_at
- * and @share without. The owner may set @late_bytes and @burst before
- * rate_group_update(), the other ones from @rank on before rate_group_wait().
+ * and @share without the lock. The owner may set @late_bytes and @burst before
+ * rate_group_update(), and the fields from @rank to @outer_group before
+ * rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
@@ -220,7 +226,7 @@ static inline void rate_group_arrive(struct rate_group_member *m, u64 now)
 {
 	u64 since = now - m->burst_ns;
 
-	/* What others have skipped until now is not this backlog's */
+	/* This backlog may not claim what was skipped until now */
 	m->skipped_seen = S64_MAX;
 	if (m->surplus > 0)
 		rate_group_pause(m, now);
@@ -298,8 +304,9 @@ static inline bool rate_group_credit_pays(struct rate_group_member *m, u64 now,
  *
  * It was sent, dropped or reset. What is left of the slot goes back to the
  * group if there still is time to use it. The member keeps what it has paid for
- * in advance. The owner sets @m->weight to 0 before, or leaves it to
- * count, sets it to 0 later, and calls this again.
+ * in advance. To take its weight out of the sum, the owner first sets
+ * @m->weight to 0. To let it count for a while, the owner does so later, and
+ * calls this again.
  *
  * Context: lock of the member held.
  */
@@ -310,12 +317,12 @@ static inline void rate_group_idle(struct rate_group_member *m, u64 now)
 }
 
 /**
- * rate_group_clock - time as a member would see it with the rate for itself
+ * rate_group_clock - time as if the member had the rate for itself
  * @m: the member
  * @now: time, ns
  *
- * For schedules below the shaper: a clock that stands still while siblings
- * have their slots.
+ * For schedules below the shaper. This clock stands still while siblings have
+ * their slots.
  *
  * Context: lock of the member held.
  * Return: time, ns.
@@ -325,7 +332,7 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 	return ((s64)(m->next_at - now) > 0 ? m->next_at : now) - m->waited;
 }
 
-/* How much a member sends, is measured in periods of 2^27 ns, 134 ms */
+/* What a member sends is measured in periods of 2^27 ns, 134 ms */
 #define RATE_GROUP_PERIOD_SHIFT	27
 
 /**
@@ -363,10 +370,11 @@ static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
  * @m: the member
  * @now: time, ns
  *
- * Context: any; what is read without the lock of the member, or torn in half on
- * 32-bit, is a figure in a report.
- * Return: bytes/s in the last full period, or, while nothing was sent after it,
- * in the one before; 0 if the member has sent nothing in this one and the last.
+ * Context: any. Needs no lock: on 32-bit, the value may be torn, but it is only
+ * for reports.
+ * Return: bytes/s in the last full period. If the member has sent nothing
+ * since, in the period before. 0 if it has sent nothing in this period and the
+ * last.
  */
 static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
 {

@@ -20,11 +20,12 @@ struct rate_group_block {
  * @node: in the parent's block
  * @members: qdiscs in it, by the node of &struct rate_group_qdisc
  * @number: that the user knows the group by
- * @users: how many qdiscs are in it
- * @active: how many of them were active when that was last counted
- * @counted_at: when that was, ns
- * @tables: what members of one kind share in addition; NULL: none needs any
- * @tables_users: how many need them
+ * @users: number of qdiscs in it
+ * @active: number of active ones when they were last counted
+ * @counted_at: when they were last counted, ns
+ * @tables: what members of one kind share in addition; NULL: no member needs
+ *	any
+ * @tables_users: number of members that need @tables
  * @rate: the group that enforces the rate
  */
 struct rate_group_pool {
@@ -55,8 +56,9 @@ struct rate_group_pool {
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
  * Read and changed with RTNL held, @pool changed with the lock of the qdisc as
- * well. The owner sets @member and what is below @changed, @tables_size before
- * anything else. Only one kind has such.
+ * well. The owner sets @tables_size and @follows before
+ * rate_group_qdisc_check(), and @member, @needs_rate and @set_rate before
+ * rate_group_qdisc_assign(). Only one kind of qdisc may use tables.
  */
 struct rate_group_qdisc {
 	struct hlist_node	node;

@@ -42,22 +42,22 @@ struct rate_tree_speed {
 
 /**
  * struct rate_tree_class - what all queues share of a class
- * @tree: that it belongs to
+ * @tree: the tree
  * @parent: NULL for the root
- * @rate: that the class gets whatever others do, bytes/s
- * @ceil: that it gets at most, bytes/s
- * @burst: of @rate, that it may catch up on, ns
- * @cburst: of @ceil, the same, ns
- * @quantum: its weight when more than the rates is there, bytes
- * @prio: of a class without children: who is served first then, from 0
+ * @rate: guaranteed rate, bytes/s
+ * @ceil: the most that it gets, bytes/s
+ * @burst: unused @rate that it may catch up on, ns
+ * @cburst: the same of @ceil, ns
+ * @quantum: its weight for what the rates leave, bytes
+ * @prio: priority of its own packets for what the rates leave; 0 goes first
  * @rate_speed: @rate as time
  * @ceil_speed: @ceil as time
  * @max_slot: longest slot, bytes
  * @wanted_rate: sum of the rates of its children that want slots, bytes/s;
  *	wraps around
- * @nwaiting: of it, and of those below it, that want slots
- * @longest: packet of those that were granted slots of late, bytes
- * @round_bytes: slots of all @nwaiting, the most of late, bytes
+ * @nwaiting: number of members, here and in classes below, that want slots
+ * @longest: longest packet of members that got slots of late, bytes
+ * @round_bytes: sum of the slots of all @nwaiting, the largest of late, bytes
  * @rate_until: time up to which its rate is used up, ns
  * @ceil_until: time up to which its ceil is used up, ns
  * @vtime: its virtual time for each priority: bytes beyond its rate, divided by
@@ -67,12 +67,12 @@ struct rate_tree_speed {
  * @max_vtime: largest @vtime of the children served, for each priority
  * @by_rate: children that may have a slot, by @rate_until
  * @by_vtime: the same by @vtime, for each priority
- * @prios: for which of these there are any
+ * @prios: bits of the priorities that have children there
  * @waiting: members that want a slot, by @served
  * @last_served: @served of the member that had the last slot, bytes
  * @state: whether it may have a slot, is above its ceil, or wants none
  * @own_last: the last slot went to one of @waiting, not to a child
- * @cur_prio: the priority that it has now: of what waits below it, the first
+ * @cur_prio: its priority now: the first of those that wait here or below
  * @node: in @classes of the tree
  * @rate_node: in @by_rate of the parent, or in @blocked of the tree
  * @vtime_node: in @by_vtime of the parent
@@ -122,20 +122,20 @@ struct rate_tree_class {
  * struct rate_tree - what the queues of a device share
  * @lock: taken to grant slots, within that of a queue
  * @grant_at: when slots are to be granted again, ns
- * @granter: the queue that sees to that; NULL if nobody waits
- * @idle: nobody may have a slot
- * @rate_changes: of the rate of the root, counted; a queue that sees a new one
- *	forgets what it expects
+ * @granter: the queue that has to do so; NULL if no member waits
+ * @idle: no member may have a slot
+ * @rate_changes: number of changes of the root's rate; a queue that sees a new
+ *	number forgets when it expects slots
  * @tat: end of the last slot that was granted, ns
  * @unused: time that nobody has used of late, ns
  * @blocked: classes above their ceil, by @ceil_until
  * @classes: all but the root; changes under RTNL
- * @queues: those that have members
- * @nqueues: how many these are
+ * @queues: the queues that have members
+ * @nqueues: number of @queues
  * @root: its ceil is the rate of all
  *
- * Queues read what is before @tat without the lock. If that is old, a queue
- * takes the lock in vain, or later than it could.
+ * Queues read the fields before @tat without the lock. With a stale value, a
+ * queue takes the lock in vain, or later than it could.
  */
 struct rate_tree {
 	spinlock_t		lock;	/* of classes, and of what is granted */
@@ -154,10 +154,10 @@ struct rate_tree {
 
 /**
  * struct rate_tree_slot - bytes that a member may send
- * @m: the member, NULL if it wants them no more
- * @start: when the first may go, ns
+ * @m: the member; NULL if it no longer wants the slot
+ * @start: when the first byte may go, ns
  * @granted_at: when it was granted, ns
- * @len: how many
+ * @len: number of bytes
  * @payer: see &struct rate_tree_member
  * @above_ceil: the same
  */
@@ -176,42 +176,41 @@ struct rate_tree_slot {
  * @kick: lets the queue ask soon; called under the tree's lock
  * @sender: the member whose slot it is, or NULL
  * @next_at: when the next byte of @sender may go, ns
- * @left: of its slot, bytes
- * @lost_at: when that is lost, ns
- * @fresh: members whose backlog the tree is to be told with the next time
+ * @left: what is left of its slot, bytes
+ * @lost_at: when the rest of the slot is lost, ns
+ * @fresh: members whose backlog rate_tree_next() has to look at
  * @free: members that need no slot for what they have
  * @paused: members that cannot send
  * @owing: members that have sent without a slot since the queue had the lock
- * @nbacklogged: members that have something to send, and can
- * @nmembers: all of them
+ * @nbacklogged: number of members that have packets, and can send
+ * @nmembers: number of all members
  * @credit: bytes that may go without a slot
  * @credit_at: when it was given, ns
  * @since: when the last slot began, or the queue began to wait, ns
  * @slot_wait: how long it waits for a slot on average, ns
  * @look_at: when it looks for a slot, ns
- * @call_at: when it asked to be called, ns; 0: not
+ * @call_at: when it asked to be called, ns; 0: it did not
  * @lateness: how late it is called on average, ns
  * @slack: how early a packet may go, ns
  * @lookahead: how far ahead slots are granted, ns
- * @rate_changes: of the tree, as far as the queue has seen them
+ * @rate_changes: that of the tree when the queue last looked
  * @speed: speed of the root
  * @max_credit: the most that @credit may be, bytes
  * @posts: members that begin to want slots
  * @wake_at: when the queue is going to look, ns
- * @slots_begun: how many of its slots are over, or have begun
+ * @slots_begun: number of its slots that are over, or have begun
  * @beyond: sent beyond what slots and credit allow, bytes in all
- * @slots_granted: how many slots the queue was granted in all
- * @settled: of @beyond, what the root was charged
+ * @slots_granted: number of slots that the queue was granted in all
+ * @settled: the part of @beyond that the root was charged
  * @node: in @queues of the tree
- * @stuck: members that may have no slot before the queue begins some
- * @slot: that were granted and have not begun, from @slots_begun to
+ * @stuck: members that get no slot until the queue begins those it has
+ * @slot: slots that were granted and have not begun, from @slots_begun to
  *	@slots_granted
  *
- * The queue's lock protects what is before @posts. Up to @beyond, the queue
- * writes under its lock, and others read under that of the tree; the rest is
- * the other way round.
+ * Comments in the struct say which lock protects what.
  */
 struct rate_tree_queue {
+	/* Under the lock of the queue */
 	struct rate_tree	*tree;
 	void			(*kick)(struct rate_tree_queue *q);
 	struct rate_tree_member	*sender;
@@ -237,11 +236,15 @@ struct rate_tree_queue {
 	struct rate_tree_speed	speed;
 	u32			max_credit;
 
+	/* Written under the lock of the queue; others read, and take from
+	 * @posts, under that of the tree
+	 */
 	struct llist_head	posts ____cacheline_aligned_in_smp;
 	atomic64_t		wake_at;
 	u32			slots_begun;
 	u32			beyond;
 
+	/* Written under the lock of the tree; the queue reads under its own */
 	u32			slots_granted ____cacheline_aligned_in_smp;
 	u32			settled;
 	struct list_head	node;
@@ -258,12 +261,12 @@ struct rate_tree_queue {
  * @paused_until: see @paused, ns
  * @since: when its backlog began, ns
  * @list: in @fresh, @free or @paused of its queue
- * @owing: in that list of its queue
- * @payer: for the owner's statistics: whose rate pays for what it sends next,
- *	so many levels above its class
- * @above_ceil: the same: classes that its slots have brought above their ceil,
- *	a bit for each level, and the root if one had to wait; cleared by the
- *	owner
+ * @owing: in @owing of its queue
+ * @payer: for the owner's statistics: the class whose rate pays for what it
+ *	sends next, as the number of levels above its own class
+ * @above_ceil: for the owner's statistics: classes that its slots have brought
+ *	above their ceil, a bit for each level, and the root if a slot had to
+ *	wait; the owner clears it
  * @posted: it is in @posts of its queue: cleared under the tree's lock
  * @post: in @posts of its queue
  * @wanted: its backlog less what is left of its slot, bytes
@@ -272,18 +275,18 @@ struct rate_tree_queue {
  * @beyond: bytes that it sent beyond its slots, in all
  * @waits: it is in @waiting of its class, or in @stuck of its queue
  * @granted: bytes of slots in all
- * @settled: of @beyond, what its classes were charged
- * @room: that its classes leave for packets without slots, bytes
- * @lender: who pays for these, as @payer
- * @served: bytes that it got, or would have if it had waited always
- * @waiting: in the tree of its class
- * @stuck: in the list of its queue
+ * @settled: the part of @beyond that its classes were charged
+ * @room: bytes that its classes leave for packets without slots
+ * @lender: the class that pays for these, as in @payer
+ * @served: bytes that it got, or would have got if it had always waited
+ * @waiting: in @waiting of its class
+ * @stuck: in @stuck of its queue
  *
- * As in &struct rate_tree_queue: the queue's lock protects what is before
- * @wanted, the queue writes what is before @waits, others the rest. All of the
- * sums wrap around.
+ * Comments in the struct say which lock protects what. All of the sums wrap
+ * around.
  */
 struct rate_tree_member {
+	/* Under the lock of the queue */
 	struct rate_tree_class	*class;
 	struct rate_tree_queue	*queue;
 	u32			backlog;
@@ -297,11 +300,13 @@ struct rate_tree_member {
 	bool			posted;
 	struct llist_node	post;
 
+	/* Written under the lock of the queue, read under that of the tree */
 	u32			wanted;
 	u32			longest;
 	u32			begun;
 	u32			beyond;
 
+	/* Written under the lock of the tree; the queue reads under its own */
 	bool			waits;
 	u32			granted;
 	u32			settled;

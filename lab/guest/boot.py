@@ -69,7 +69,7 @@ class Job:
     with each line that the guest adds to the file /run/job/progress; not the console,
     whose interrupts come when the host has time for them and would blur virtual time.
     cpus: for a kernel that can have more than
-    one. params: more of the kernel's own parameters.
+    one. params: more of the kernel's own parameters. machine: for a kernel that QEMU runs.
     """
 
     name: str
@@ -83,6 +83,7 @@ class Job:
     on_line: Callable[[str], None] | None = None
     cpus: int = 1
     params: Sequence[str] = ()
+    machine: qemu.Machine = qemu.Machine()
 
     @property
     def folder(self) -> str:
@@ -192,8 +193,10 @@ def in_qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
                  f"multidevs=remap{more}"]
     own = ("root=root rootfstype=9p rootflags=trans=virtio,version=9p2000.L,cache=loose,"
            "msize=262144 pci=noacpi tsc=reliable console=ttyS0 log_buf_len=16M SHARE=9p")
-    return qemu.command(kernel, (own, *params), "-smp", str(job.cpus), *shares, mem=job.mem,
-                        accel="tcg,thread=multi")
+    machine = job.machine
+    return [*machine.before, *qemu.command(
+        kernel, (own, *params), "-smp", str(job.cpus), *shares, *machine.words, mem=job.mem,
+        accel=machine.accel, program=machine.program)]
 
 
 def boot(kernel: Path | str, name: str, command: str, **how: Any) -> Guest:
@@ -293,7 +296,8 @@ def claimed(file: TextIO) -> bool:
 
 def host_env(job: Job) -> dict[str, str]:
     """The environment in which the host starts a kernel for a job."""
-    return {**HOST_ENV, **({"LD_PRELOAD": fixed_random()} if job.virtual else {})}
+    return {**HOST_ENV, **job.machine.env,
+            **({"LD_PRELOAD": fixed_random()} if job.virtual else {})}
 
 
 def watched(kernel: Path | str, job: Job, args: list[str]) -> str:

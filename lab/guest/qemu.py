@@ -5,15 +5,32 @@ import os
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+
+class Machine(NamedTuple):
+    """What QEMU is given beside a kernel, CPUs, memory and the host's files.
+
+    program: its path. before: words before the command. accel: as for command(). words:
+    devices and the like. env: more for its environment.
+    """
+
+    program: str = "qemu-system-x86_64"
+    before: Sequence[str] = ()
+    accel: str = "tcg,thread=multi"
+    words: Sequence[str] = ()
+    env: Mapping[str, str] = {}
 
 
 def command(image: Path | str, params: Iterable[str], *more: str | Path, mem: str = "1G",
-            accel: str = "tcg", cpu: str = "max") -> list[str]:
+            accel: str = "tcg", cpu: str = "max",
+            program: str = "qemu-system-x86_64") -> list[str]:
     """The words that start a kernel with nothing but a serial console, on this program's own.
 
-    params: of the kernel. more: devices and what else QEMU is told.
+    params: of the kernel. more: devices and what else QEMU is told. cpu: "": the
+    machine's usual. program: QEMU.
     """
-    return ["qemu-system-x86_64", "-accel", accel, "-cpu", cpu, "-m", mem, "-nodefaults",
+    return [program, "-accel", accel, *(("-cpu", cpu) if cpu else ()), "-m", mem, "-nodefaults",
             "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio",
             "-kernel", str(image), *map(str, more), "-append", " ".join(params)]
 

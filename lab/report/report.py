@@ -14,7 +14,7 @@ from pathlib import Path
 from host.common import ROOT, Die
 from host.results import RESULTS
 from loads import table
-from tests import check, coverage, gauntlet, tdc
+from tests import arches_tc, check, coverage, drivers, gauntlet, tdc
 
 from report import bench, cost, evaluation, reported, smp, trees, users
 from report.evaluation import markdown
@@ -22,7 +22,7 @@ from report.evaluation import markdown
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
 # On the front page: the case of smp.json whose first contender is beside the second, one CPU
-SMP_FRONT = {"packets of 64 bytes below the rate, one CPU, 1,000 a second":
+SMP_FRONT = {"64-byte packets, rate not reached, one CPU: thousand packets/s":
              ("64 bytes, below the rate", "stock cake_mq", "series")}
 
 
@@ -50,6 +50,18 @@ def hunted() -> list[str]:
                                     read("gauntlet-base").get("races", ())))
 
 
+def carded() -> list[str]:
+    """That of make drivers; nothing before it has been recorded."""
+    found = read("drivers")
+    return fenced(drivers.table(found["rows"])) if found else []
+
+
+def abroad() -> list[str]:
+    """That of make arches BOOT=1, likewise."""
+    found = read("arches")
+    return fenced(arches_tc.table(found["rows"])) if found else []
+
+
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
     """Instructions per packet of the cases that are beside the same on the base, or are not."""
     rows = {row["case"]: row for row in read("cost")["rows"]}
@@ -74,6 +86,14 @@ def sent() -> list[str]:
                  for label in labels)) for case in smp.SPEEDS if case.endswith("bit")))
 
 
+def gates() -> list[str]:
+    """How long each gate of make test took, s."""
+    took = read("times")["test"]
+    return markdown(("gate", "fresh clone, s", "built, s"), (
+        (name, *(f"{took[kind]['gates_s'][name]:.0f}" for kind in ("cold", "warm")))
+        for name in took["cold"]["gates_s"]))
+
+
 def versions() -> list[str]:
     """Which version of the series each file is of."""
     by_version = {}
@@ -92,7 +112,7 @@ def front() -> list[str]:
     for text, (case, *labels) in SMP_FRONT.items():
         speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
         rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
-    return markdown(("load", "without", "patched", "version"), (
+    return markdown(("load", "Linux 7.3.4", "patched", "measured with version"), (
         (text, *(f"{value:.{int(min(values) < 10)}f}" for value in values),
          str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
 
@@ -111,9 +131,10 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "users": lambda: fenced([*users.HEAD, *map(users.told, read("users")["rows"])]),
     "trees": lambda: fenced(trees.table(read("trees")["simulated"])),
     "trees kernel": lambda: fenced(trees.kernel_table(read("trees")["kernel"])),
-    "smp": two_cpus, "sent": sent, "versions": versions, "front": front,
+    "smp": two_cpus, "sent": sent, "versions": versions, "front": front, "gates": gates,
     **{name: lambda name=name: reported.table(name, read(name)["columns"])
        for name in reported.COLUMNS},
+    "drivers": carded, "arches": abroad,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,
@@ -142,7 +163,8 @@ def figures() -> dict[str, str]:
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
-        "version.picture": str(read("versions")["files"]["scenarios.json"]),
+        **{f"version.{what}": str(read("versions")["files"][f"{name}.json"])
+           for what, name in (("picture", "scenarios"), ("bench", "bench"))},
     }
 
 

@@ -7,6 +7,10 @@
  * sets a bit instead: one of each block that ever ran, in debugfs as lab_blocks, and one of each
  * pair of blocks that ran one after the other, as lab_edges, which forgets what is read. Two
  * CPUs may lose each other's bits: a block that matters runs again.
+ *
+ * With several CPUs, one block of LAB_EVERY waits a moment before it goes on, and the host runs
+ * another CPU meanwhile: two steps that nothing keeps together come apart, also where the host
+ * has one CPU for all of them.
  */
 #include <linux/bits.h>
 #include <linux/debugfs.h>
@@ -21,6 +25,28 @@ static unsigned long lab_blocks[BITS_TO_LONGS(LAB_BLOCKS)];
 static unsigned long lab_edges[BITS_TO_LONGS(LAB_EDGES)];
 static unsigned long lab_last;
 
+#ifdef CONFIG_SMP
+#define LAB_EVERY 1024 /* blocks */
+#define LAB_WAIT 50 /* us */
+
+static void notrace lab_wait(void)
+{
+	static unsigned long number; /* two CPUs may draw the same one */
+	long time[2] = { 0, LAB_WAIT * 1000L }, ret;
+
+	number = number * 6364136223846793005UL + 1442695040888963407UL;
+	if (number >> 32 & (LAB_EVERY - 1))
+		return;
+	/* nanosleep() of the host */
+	asm volatile("syscall" : "=a"(ret) : "0"(35L), "D"(time), "S"(NULL)
+		     : "rcx", "r11", "memory");
+}
+#else
+static void notrace lab_wait(void)
+{
+}
+#endif
+
 void notrace __sanitizer_cov_trace_pc(void)
 {
 	unsigned long at = (_RET_IP_ - (unsigned long)_stext) / 2 % LAB_BLOCKS;
@@ -29,6 +55,7 @@ void notrace __sanitizer_cov_trace_pc(void)
 	lab_last = at << 1;
 	lab_blocks[at / BITS_PER_LONG] |= BIT(at % BITS_PER_LONG);
 	lab_edges[edge / BITS_PER_LONG] |= BIT(edge % BITS_PER_LONG);
+	lab_wait();
 }
 
 static ssize_t lab_edges_read(struct file *file, char __user *to, size_t size, loff_t *at)

@@ -8,8 +8,8 @@ patched with every rule that can be broken. bench-* are without debugging, for f
 for counting CPU time; smp-* have two CPUs and real time; sweep-* are bench-* with a
 constant that can be set. kasan finds wrong accesses and kcsan data races, on several CPUs;
 kasan-um is kasan on one. syz is debug without modules, and says which code runs;
-syz-smp has several CPUs and real time; both have a twin with faults in it. kasan and kcsan are
-for QEMU, all others are User-Mode Linux.
+syz-smp has several CPUs and real time; both have a twin with faults in it. drivers has drivers of
+network cards, and modules. kasan, kcsan and drivers are for QEMU, all others are User-Mode Linux.
 """
 
 import collections
@@ -60,9 +60,9 @@ OURS = ("sch_api", "sch_cake", "sch_generic", "sch_generic-shared", "sch_htb", "
         "sch_tbf")
 # Objects whose lines the kernel for coverage counts.
 GCOV = [f"GCOV_PROFILE_{name}.o=y" for name in OURS]
-# Objects that say which of their blocks run.
+# Objects that say which of their blocks run, and a device with hardware for some qdiscs.
 KCOV = [f"KCOV_INSTRUMENT_{name}.o=y" for name in OURS] + [
-    f"CFLAGS_kcov.o=-include {LAB}/kcov.h"]
+    f"CFLAGS_kcov.o=-include {LAB}/kcov.h", f"CFLAGS_dummy.o=-include {LAB}/offload.h"]
 # Debugging of memory on UML; see lab/series/debug.h.
 MEMORY = [f"CFLAGS_{file}.o=-include {LAB}/debug.h" for file in ("slub", "stacktrace")]
 # What 7.3.4 itself reports when cake_mq first looks at its siblings, for runs of
@@ -269,6 +269,8 @@ def build(which: str) -> Path:
         broken_tree(source, BROKEN[which])
     configure(source, out, fragments, f"config-{which}", arch)
     target, cold = ([], 330) if arch == "um" else (["bzImage"], 600)
+    if which == "drivers":
+        target.append("modules")
     run(["make", "-s", f"ARCH={arch}", f"O={out}", *make_args(JOBS + 1),
          *flags(which, source), *target],
         f"kernel-{which}", cwd=source, env=kernel_env(),

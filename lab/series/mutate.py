@@ -11,19 +11,21 @@ HEADER = "include/net/sch_priv.h"
 
 
 def read_list(path: Path) -> list[dict]:
-    """The entries of a file like mutants.txt as dicts: number, file, loads, rule, old, new."""
+    """The entries of a file like mutants.txt as dicts: number, file, loads, rule, old, new; and
+    kernel, "" unless one is named."""
     entries = []
     text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
     for block in re.split(r"\n\n+", text.strip("\n")):
         head, rule, *lines = block.split("\n")
         number, _, file = head.partition(" ")
         file, _, loads = file.partition(": ")
+        file, _, kernel = file.partition(" on ")
         old = "\n".join(line[1:] for line in lines if line[0] == "-")
         new = "\n".join(line[1:] for line in lines if line[0] == "+")
         if not (number.isdigit() and file and old and new):
             raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "
                       "its replacement; correct it")
-        entries.append({"number": int(number), "file": file, "rule": rule,
+        entries.append({"number": int(number), "file": file, "kernel": kernel, "rule": rule,
                         "loads": loads.split("; ") if loads else [], "old": old, "new": new})
     if [e["number"] for e in entries] != list(range(1, len(entries) + 1)):
         raise Die(f"{path.name}: the entries are not numbered 1, 2, 3, ...; correct it")

@@ -9,7 +9,8 @@ are mips, arm and i386; the simulator of the rate group needs 64 bits.
 
 --boot builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
 in QEMU: the KUnit suites of the series have to pass, and nothing that the series adds or changes
-may be warned of. That takes some minutes the first time.
+may be warned of. Then it is booted again, with tc of the series and a load: see arches_tc. That
+takes some minutes the first time.
 
 An architecture whose compiler or QEMU is not here is skipped, and said; --all installs what is
 missing. The last line is 'N passed, N failed'.
@@ -24,16 +25,16 @@ from host.common import BUILD, JOBS, Die, kernel_env, known, run, say
 from host.cross import ARCHES, RUNNER
 from host.repo import KERNEL
 from host.results import verdict
-from host.setup import loudly
+from host.setup import iproute2, loudly
 from sim import fuzz
 
-from tests import kunit
+from tests import arches_tc, kunit
 
 OUT = BUILD / "arches"
 NARROW = ("mips", "arm", "i386")  # 32 bits
 SEEDS = {"group": 30, "tree": 30}  # scenarios of a simulator
 BESIDE = ("NET_SCH_CAKE", "NET_SCH_TBF", "NET_SCH_HTB")  # built beside the suites
-BOOTED = 600  # s, at most, for a kernel and its suites
+BOOTED = 1800  # s of the host, at most, for a kernel and its suites
 
 
 def simulated(arch: str) -> tuple[int, list[str]]:
@@ -73,8 +74,8 @@ def booted(arch: str) -> tuple[int, list[str]]:
     run([sys.executable, kunit.TOOL, "run", f"--arch={one.linux}", f"--build_dir={out}",
          f"--cross_compile={one.prefix}", f"--make_options=CC=ccache {one.prefix}gcc",
          "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={JOBS}",
-         *(f"--kconfig_add=CONFIG_{name}=y" for name in BESIDE), f"--timeout={BOOTED}",
-         f"--json={result}"],
+         *(f"--kconfig_add=CONFIG_{name}=y" for name in (*BESIDE, *arches_tc.NEEDED)),
+         f"--timeout={BOOTED}", f"--json={result}"],
         job, f"{arch}: building and booting a kernel", 90, cwd=KERNEL.dir, ok=range(256),
         env=dict(kernel_env(), TERM="dumb"))
     words = BUILD / f"logs/{job}.log"
@@ -94,8 +95,17 @@ def booted(arch: str) -> tuple[int, list[str]]:
     return passed, wrong
 
 
+def in_kernel(arch: str) -> tuple[int, list[str]]:
+    """booted(), then tc and a load; a row of arches.json if all is well."""
+    passed, wrong = booted(arch)
+    more, bad, rates = arches_tc.tried(arch)
+    if not wrong + bad:
+        arches_tc.store({"arch": arch, "cases": passed, **rates})
+    return passed + more, wrong + bad
+
+
 def main(arch: str = "", all_: bool = False, boot: bool = False) -> None:
-    """Compile, run, judge.
+    """Compile, run, judge; a kernel without a failure replaces its row in arches.json.
 
     arch: which, with commas between them (all). all: install what is missing. boot: kernels with
     the KUnit suites, instead of programs.
@@ -103,6 +113,8 @@ def main(arch: str = "", all_: bool = False, boot: bool = False) -> None:
     names = known("architecture", arch.split(",") if arch else ARCHES, ARCHES)
     passed, failed, skipped = 0, [], 0
     OUT.mkdir(exist_ok=True)
+    if boot:
+        iproute2()
     for name in names:
         start = time.monotonic()
         qemu = ARCHES[name].system if boot else RUNNER
@@ -114,7 +126,7 @@ def main(arch: str = "", all_: bool = False, boot: bool = False) -> None:
             skipped += 1
             continue
         try:
-            more, sentences = booted(name) if boot else simulated(name)
+            more, sentences = (in_kernel if boot else simulated)(name)
         except Die as error:
             more, sentences = 0, [f"{name}: {error}"]
         passed += more

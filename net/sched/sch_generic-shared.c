@@ -39,10 +39,10 @@
  *	size. The key is an address, and nothing is read there.
  *
  * shared_check(sch, old, shared, extack)
- *	Optional. May refuse that @sch is attached in place of @old, which may
- *	be NULL, with a negative errno and @extack set. Must not change
- *	anything that others can see. @shared is the block, NULL if the parent
- *	shares nothing or if @sch is to become the root.
+ *	Optional. May refuse that @sch is attached in place of @old: returns a
+ *	negative errno then, with @extack set. @old may be NULL. Must not change
+ *	anything that others can see. @shared is the block; NULL if the parent
+ *	shares nothing, or if @sch is to become the root.
  *
  * shared_assign(sch, shared)
  *	@sch joins: it is attached to its queue, but sends no packets yet.
@@ -50,10 +50,9 @@
  *
  * shared_detach(sch, shared)
  *	@sch leaves: it is off its queue, and sends no more packets. Siblings
- *	may be sending. What they found of @sch in the block under RCU, they
- *	may use until a grace period has passed, as @sch is freed after that.
- *	The block itself may be freed at once. @sch may be attached and
- *	assigned again.
+ *	may be sending, and may still hold RCU pointers to @sch: it is freed
+ *	after a grace period. The block may be freed at once. @sch may be
+ *	attached and assigned again.
  *
  * shared_queues(sch, queues)
  *	Optional. The device is going to use @queues TX queues, as after
@@ -65,10 +64,10 @@
  * lock. They must not rely on the netdev instance lock: a filter request that
  * drops the last reference to a qdisc holds RTNL alone.
  *
- * Every child of such a kind joins if it was attached by a request. Those that
- * a parent creates itself join if the parent calls qdisc_shared_prepare() for
- * them. Joining does not mean using the block: that may be an option, which can
- * be changed later.
+ * A child of such a kind joins if it was attached by a request. A child that
+ * its parent creates joins only if the parent calls qdisc_shared_prepare() for
+ * it. A child that has joined need not use the block: that may be an option,
+ * which can be changed later.
  */
 
 struct qdisc_shared_block {
@@ -80,7 +79,7 @@ struct qdisc_shared_block {
 	u8			data[] ____cacheline_aligned;
 };
 
-/* Of the children of a parent; NULL if they share nothing */
+/* The list of blocks of a parent; NULL if its children share nothing */
 static struct hlist_head *qdisc_shared_blocks(struct Qdisc *parent)
 {
 	const struct Qdisc_class_ops *cops;
@@ -120,9 +119,9 @@ found:
 }
 
 /**
- * qdisc_shared_prepare - do all of joining a block that can fail
+ * qdisc_shared_prepare - do what can fail before a qdisc joins a block
  * @parent: the qdisc that @child is about to be attached to; NULL at the root
- * @child: the qdisc; may be NULL
+ * @child: the qdisc that is going to join; may be NULL
  * @old: the qdisc that it replaces; may be NULL
  * @extack: netlink extended ack, set on error
  *
@@ -171,8 +170,8 @@ EXPORT_SYMBOL_NS_GPL(qdisc_shared_prepare, "NET_SCHED_INTERNAL");
  * @new: the qdisc that was attached to a queue
  * @old: the qdisc that was there before
  *
- * Part of dev_graft_qdisc(). @new joins before @old leaves, and so can take
- * over what only @old has kept until now.
+ * Part of dev_graft_qdisc(). @new joins before @old leaves. So what only @old
+ * used in the block until now is not freed in between.
  *
  * Context: process context, RTNL held, @new not yet receiving packets.
  */
@@ -195,8 +194,8 @@ void qdisc_shared_graft(struct Qdisc *new, struct Qdisc *old)
  * @child: the qdisc; nothing is done if it is in no block
  *
  * Called when @child is taken off its queue, and again before it is reset and
- * destroyed: a qdisc that was never attached, or whose device goes away, leaves
- * there.
+ * destroyed. A qdisc that was never attached, or whose device goes away, leaves
+ * at the second call.
  *
  * Context: process context, RTNL held if @child is in a block.
  */
@@ -220,7 +219,7 @@ void qdisc_shared_leave(struct Qdisc *child)
 	}
 }
 
-/* Is it limited together with siblings? */
+/* Is a child part of a limit that siblings share? */
 static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
 {
 	return child->shared_joined && child->ops->shared_queues &&

@@ -32,29 +32,31 @@
  * the last one it asks for the next slot.
  *
  * A slot costs one atomic operation on a shared cache line, and a few more in
- * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND divided
- * by the number of members whose queues are in use, with a backlog or not, at
- * most RATE_GROUP_QUANTUM, but never less than the longest packet of this
- * second and the last. These rules add to that:
+ * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND / n,
+ * where n is the number of members whose queues are in use, with a backlog or
+ * not. A quantum is at most RATE_GROUP_QUANTUM, but never less than the longest
+ * packet of this second and the last. These rules add to that:
  *
  * Whole frames
- *	A slot is rounded to full-size frames. The difference to the quantum,
- *	and what a member sends outside of its slots, is its *surplus*, which is
- *	taken off its next slots. It is the deficit of deficit round robin
- *	(Shreedhar and Varghese, 1995) with the sign turned. With a surplus of a
- *	quantum, a member passes its turn: it gets no slot. While it has nothing
- *	to send, its surplus shrinks by a quantum per round. If the TAT lies in
- *	the past, nobody waits, and the surplus is forgotten. Where each slot
- *	needs a second one in another group, its TAT counts as well.
+ *	A slot is rounded to full-size frames. The difference to the quantum is
+ *	the *surplus* of the member. So is what it sends outside of its slots.
+ *	The surplus is taken off its next slots. It is the deficit of deficit
+ *	round robin (Shreedhar and Varghese, 1995) with the sign turned. With a
+ *	surplus of a quantum, a member passes its turn: it gets no slot. While
+ *	it has nothing to send, its surplus shrinks by a quantum per round. If
+ *	the TAT lies in the past, nobody waits, and the surplus is forgotten. If
+ *	the owner takes a second slot in another group for each slot, the TATs
+ *	of both groups have to lie in the past.
  *
  * Lateness
- *	A slot may start in the past: since the member was due, at most since
- *	RATE_GROUP_MAX_LATE ago, or longer if two frames take longer at R. So
- *	neither a late timer costs rate, nor a queue that was stopped. It is
- *	made up for at once, as by one shaper for all. Many members may be
- *	called late at the same time, by a slow tick or on a busy CPU. So a
- *	member that asks for a slot late lets the others go first. If the owner
- *	sets ``late_bytes``, that much is made up for instead, and in one slot.
+ *	A slot may start up to max_late in the past, but not before the member
+ *	was due. max_late is RATE_GROUP_MAX_LATE, or the time of two frames at R
+ *	if that is longer. So neither a late timer nor a stopped queue costs
+ *	rate: it is made up for at once, as by one shaper for all. Many members
+ *	may be called late at the same time, by a slow tick or on a busy CPU. So
+ *	a member that asks for a slot late lets the others go first. If the
+ *	owner sets ``late_bytes``, the member makes up for that much instead, in
+ *	one slot.
  *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
@@ -64,11 +66,11 @@
  *	counted only if some backlog in the last second was longer than a slot.
  *
  * Slack
- *	A packet whose time comes within RATE_GROUP_SLACK, or a frame at R if
- *	that is less, goes at once. This halves the number of timers. If calls
- *	come later than that, as where a timer takes long, slack is as long as
- *	they were late on average, at most RATE_GROUP_MAX_SLACK: less would only
- *	set more timers.
+ *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
+ *	within a frame at R if that is less. This halves the number of timers.
+ *	If the calls of a member are late by more than that on average, as where
+ *	a timer takes long, slack is their average lateness, at most
+ *	RATE_GROUP_MAX_SLACK. Less would only set more timers.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
@@ -76,21 +78,20 @@
  *
  * Paying in advance
  *	Below the rate, a reservation for every packet would be a waste. If the
- *	TAT lies in the past, a slot for all of the backlog also pays for
- *	packets that are still to come: half of R x RATE_GROUP_ROUND divided by
- *	the number of members, at most RATE_GROUP_QUANTUM, and out of unused
- *	time as far as there is any. This *credit* is kept for
- *	RATE_GROUP_CREDIT_TIME. It is for packets that come one by one, no
- *	faster than four times the member's part of R, and it ends when the
- *	backlog exceeds a slot. There is none if, in the last second, a backlog
- *	was served late and needed all of the unused time.
+ *	TAT lies in the past, a slot for all of the backlog is extended for
+ *	packets that are still to come: by half of R x RATE_GROUP_ROUND / n, at
+ *	most RATE_GROUP_QUANTUM. Unused time pays for that, as far as there is
+ *	any. This *credit* is kept for RATE_GROUP_CREDIT_TIME. It is for packets
+ *	that come one by one, no faster than four times the member's part of R,
+ *	and it ends when the backlog exceeds a slot. No credit is given for a
+ *	second after a late backlog needed all of the unused time.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member. It
  *	goes at once. Its bytes come out of the slot that the member waits for;
- *	if it has none, their time is added to the TAT. All packets that go
- *	ahead together may take RATE_GROUP_AHEAD bytes in the time from now to
- *	the TAT, and no more than a quarter of R. Packets longer than
+ *	if it has none, their time is added to the TAT. In the time from now to
+ *	the TAT, all packets that go ahead may take RATE_GROUP_AHEAD bytes
+ *	together, and no more than a quarter of R. Packets longer than
  *	RATE_GROUP_SMALL may take half of these bytes. A member with a surplus
  *	of RATE_GROUP_AHEAD_QUANTA quanta of a member of average weight may not
  *	go ahead.
@@ -100,16 +101,16 @@
  *	a rank, as CAKE does for its tins. It gets a slot only if no member of a
  *	smaller rank wants any. A member that needs more than its slot keeps
  *	later ranks waiting for another RATE_GROUP_HOLD, or until its backlog is
- *	gone. Who waits looks again when the slots of others are over, and as
- *	late as a 128th of the time that it has waited for.
+ *	gone. A member that waits tries again at the TAT plus 1/128 of the time
+ *	that it has waited, at most RATE_GROUP_HOLD later.
  *
  * Weights
  *	A member that has to be fair to many flows sets its weight. The quanta
  *	of all such members are added up and divided by weight, so a round lasts
- *	no longer than with equal weights. Who gets less than a frame per round
- *	gets a frame every few rounds; who would get less than a byte, gets a
- *	byte. The weight of a member whose backlog is gone counts until its
- *	owner sets it to 0.
+ *	no longer than with equal weights. A member with a quantum of less than
+ *	a frame gets a frame every few rounds. A quantum is at least a byte. The
+ *	weight of a member whose backlog is gone counts until its owner sets it
+ *	to 0.
  *
  * In any window of length t, the group sends no more than::
  *
@@ -117,14 +118,17 @@
  *	+ a full-size frame
  *	+ for each member: the longest slot + two packets
  *
- * where max_late is no shorter than a burst or ``late_bytes``, and the longest
- * slot is a quantum and half a frame unless the owner decides on it, no less
- * than ``late_bytes``, and a quantum more for a member that was exempted. With
- * weights, all slots of a round together are as long as without; while weights
- * change, up to twice as long. With ranks, R x RATE_GROUP_HOLD has to be added.
- * max_late only counts as far as members were late, were allowed a burst, or
- * gave back a slot. If they were late, R x RATE_GROUP_MAX_SLACK has to be
- * added.
+ * max_late is no shorter than a burst or ``late_bytes``. It only counts as far
+ * as members were late, were allowed a burst, or gave back a slot. The longest
+ * slot is
+ *
+ * - a quantum and half a frame, or what the owner decides on,
+ * - but no less than ``late_bytes``,
+ * - and a quantum more for a member that was exempted.
+ *
+ * With weights, all slots of a round together are as long as without; while
+ * weights change, up to twice as long. With ranks, add R x RATE_GROUP_HOLD. If
+ * members were late, add R x RATE_GROUP_MAX_SLACK.
  *
  * As long as some member has a backlog, and is called at the times that it
  * asked for, the group sends no less than::
@@ -133,9 +137,10 @@
  *	- for each member: the longest slot + two packets
  *	- a slot for each backlog that is dropped
  *
- * with the same longest slot, and the same more with weights and ranks. If it
- * is called late, but by less than max_late, this holds for the window up to
- * then, but for what others paid for in advance before that was noted.
+ * The longest slot is the same; with weights and ranks, take off what the upper
+ * bound adds. If a member is called late, by less than max_late, the bound
+ * holds at the end of the call, less what others paid for in advance before the
+ * group noted that.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.
@@ -179,13 +184,15 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 	if (!after(t, from))
 		return from;
 
-	/* Only a backlog that began since can have more, but no claim to it */
+	/* Only a backlog that began after @from can have more, and it has no
+	 * claim to that
+	 */
 	return from + mul_u64_u64_div_u64(min(t - from, most), old_rate,
 					  new_rate);
 }
 
-/* Depends on the rate and how many members there are: the same for all of them.
- * A qdisc can be a member although its queue is not in use.
+/* The quantum depends on the rate and the number of members, and is the same
+ * for all of them. Members whose queues are not in use do not count.
  */
 static void rate_group_set_quantum(struct rate_group *g)
 {
@@ -228,8 +235,8 @@ static u32 rate_group_base(const struct rate_group *g)
 }
 
 /* What a member gets in each round: its part, by weight, of the quanta of all
- * members that have a weight, or of what these are @due if that is more. How
- * many they are stands above the sum.
+ * members that have a weight, or of @due bytes if that is more. The upper bits
+ * of @weights hold the number of these members.
  */
 static u32 rate_group_quantum(const struct rate_group_member *m, u64 due)
 {
@@ -266,8 +273,8 @@ static void rate_group_weigh(struct rate_group_member *m, u32 weight)
  * @weight: of the flow
  *
  * Context: lock of the member held.
- * Return: the time in which the flow's share of the rate is a packet of the
- * largest size so far, at most a second, ns
+ * Return: the time in which the flow may send a packet of the largest size so
+ * far, at most a second, ns
  */
 u64 rate_group_round(const struct rate_group_member *m, u32 weight)
 {
@@ -296,11 +303,11 @@ static void rate_group_struct_check(void)
  * @rate: bytes/s; 0 is unlimited: members neither wait nor reserve
  * @now: time, ns
  *
- * What was granted before is rescaled to the new rate from now on. So a change
- * neither lets anything go twice nor leaves the group waiting at the old rate.
- * The caller then calls rate_group_update() for each member. Until then the
- * member gets no slot. With the rate that the group has, only the length of
- * slots is determined anew.
+ * The time that was granted before is rescaled to the new rate from now on. So
+ * nothing goes twice after a change, and the group does not wait at the old
+ * rate. The caller then calls rate_group_update() for each member. Until then
+ * the member gets no slot. If @rate is the rate that the group has, only the
+ * length of slots is set anew.
  *
  * Context: RTNL held.
  */
@@ -443,8 +450,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
  * rate_group_join - become a member of a group
  * @g: the group
  * @m: the member
- * @takes_turns: it takes turns; false if the member always takes slots of its
- *	own length: it has to leave before the last of the others
+ * @takes_turns: its slots are quanta; false: the owner decides on their length.
+ *	Such a member has to leave before the last one that takes turns
  * @now: time, ns
  *
  * Context: RTNL and the lock of the member held, or nobody sending yet.
@@ -462,8 +469,8 @@ void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_join, "NET_SCHED_INTERNAL");
 
-/* Is the rate being changed, and the TAT at the new one? To be called after the
- * TAT is read.
+/* Is the rate being changed, and the TAT at the new one already? Call this
+ * after reading the TAT.
  */
 static bool rate_group_changing(const struct rate_group_member *m)
 {
@@ -579,8 +586,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_give_back, "NET_SCHED_INTERNAL");
  * @m: the member
  * @now: time, ns
  *
- * Pays what it owes, if no unused time has paid it, and gives back what it has
- * not used.
+ * The member pays what it owes, unless unused time has paid that, and gives
+ * back what it has not used.
  *
  * Context: RTNL and the lock of the member held, or nobody sending any more.
  */
@@ -648,7 +655,7 @@ void rate_group_pause(struct rate_group_member *m, u64 now)
 EXPORT_SYMBOL_NS_GPL(rate_group_pause, "NET_SCHED_INTERNAL");
 
 /* How much to ask for: the quantum less the surplus, in frames. While nothing
- * is @granted to others, passing turns would be no use to them.
+ * is @granted to others, they have no use for a turn that is passed.
  */
 static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 			   bool granted)
@@ -704,8 +711,8 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 	return claim;
 }
 
-/* Let later ranks wait. If siblings do so at the same time, the later of both
- * times may be lost: then one slot goes to a later rank.
+/* Make later ranks wait. If a sibling does so at the same time, the later of
+ * both times may be lost. Then a later rank gets one slot too early.
  */
 static void rate_group_hold(struct rate_group_member *m, u64 now, u64 until)
 {
@@ -728,7 +735,7 @@ static void rate_group_hold(struct rate_group_member *m, u64 now, u64 until)
 	}
 }
 
-/* Until when do smaller ranks let this member wait? */
+/* Until when does this member have to wait for smaller ranks? */
 static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 {
 	struct rate_group *g = m->group;
@@ -738,7 +745,7 @@ static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 	for (i = 0; i < m->rank; i++)
 		until = later(until, atomic64_read(&g->hold[i]));
 
-	/* It may be over before: look again in time to lose less than 1 % */
+	/* The hold may end before: look again in time to lose less than 1 % */
 	tat = later(atomic64_read(&g->tat), now);
 	tat += min((now - m->held_since) / 128, RATE_GROUP_HOLD);
 	return after(until, tat) ? tat : until;
@@ -779,7 +786,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		   !remembers(&g->late_stamp, now)) {
 		m->prepaid = max((s64)READ_ONCE(g->prepay) - m->credit, 0);
 	}
-	/* Time that nobody has used pays for that, as far as there is any */
+	/* Unused time pays for that, as far as there is any */
 	prepaid = to_ns(m, m->prepaid);
 	from -= prepaid;
 	slot += m->prepaid;
@@ -796,7 +803,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		skip = from - later(start, now - m->max_late);
 		end = later(start, from) + ns;
 	} while (!atomic64_try_cmpxchg(&g->tat, &tat, end));
-	/* Even if by less than slack: it needs all of the unused time */
+	/* Late, even if by less than slack: all of the unused time is needed */
 	if (backlog > slot && after(now, from) && after(end, now))
 		remember(&g->late_stamp, now);
 	if (skip > 0 && remembers(&g->full_stamp, now))
@@ -819,8 +826,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (after(start, from))
 		m->waited += start - from;
 	m->next_at = later(m->next_at, start);
-	/* If siblings wait as well: be it that they were called after this one
-	 * asked the last time
+	/* Siblings wait as well if they took slots before this one, or before
+	 * the member's last one
 	 */
 	m->yield = late && !m->late_bytes && !exactly &&
 		   (crowded || m->crowded) && !after(m->next_at, now);
@@ -833,18 +840,20 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
  * @m: the member
  * @now: time, ns
  * @backlog: of the member, bytes
- * @exactly: length of the slot, bytes: at least a packet, or all there is; 0
- *	for a quantum. If @backlog is less than that, later ranks need not wait.
+ * @exactly: wanted length of the slot, bytes: at least a packet or the whole
+ *	backlog; 0 for a quantum. With a @backlog below that, the slot does not
+ *	make later ranks wait.
  * @when: set to the time at which to ask again, ns
  *
  * With @exactly, the owner has to account for what the member sends beyond the
- * slot, and to limit what such members take together to less than the rate, or
- * to give ranks to those beyond it. Otherwise rounds become longer and longer.
+ * slot. Such members together must take less than the rate; those beyond it
+ * need ranks. Otherwise rounds become longer and longer.
  *
  * Context: lock of the member held.
  * Return: true if the member has to wait until @when, false if the next packet
  * may go at once. If @when is @now, siblings on this CPU are to go first: the
- * owner asks again after them, by __netif_schedule(), not by a timer.
+ * owner then calls __netif_schedule() instead of setting a timer, and so asks
+ * again after them.
  */
 bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 		     u32 exactly, u64 *when)
@@ -943,13 +952,13 @@ bool rate_group_go_ahead(struct rate_group_member *m, u64 now, u32 len)
 EXPORT_SYMBOL_NS_GPL(rate_group_go_ahead, "NET_SCHED_INTERNAL");
 
 /**
- * rate_group_exempt - what was sent is not part of the member's share
+ * rate_group_exempt - do not count a packet as part of the member's share
  * @m: the member
- * @len: that was sent and charged, bytes
+ * @len: length of the packet, which was charged, bytes
  *
- * For packets that would go first if all members were one, if the owner sees to
- * it that such packets get no more than they should. The next slot is longer by
- * that, but not more than twice as long.
+ * For packets that would go first if all members were one. The owner has to see
+ * to it that such packets get no more than they should. The next slot is longer
+ * by @len, but at most twice as long.
  *
  * Context: lock of the member held.
  */
@@ -982,7 +991,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 			WRITE_ONCE(g->longest, len);
 	}
 
-	/* Outside its slot? Who may be late sends all of a slot at once. */
+	/* Outside its slot? With @late_bytes, all of a slot may go at once. */
 	if (m->left <= 0 ||
 	    (!m->late_bytes && after(m->next_at, now + m->slack))) {
 		if (!m->went_ahead) {

@@ -47,7 +47,7 @@ rate_group_pool_find(const struct rate_group_block *block, u32 number)
 	return NULL;
 }
 
-/* Is there a member that stays when @old is replaced? */
+/* Does the group have a member besides @old, which is replaced? */
 static bool rate_group_pool_stays(const struct rate_group_pool *pool,
 				  const struct Qdisc *old)
 {
@@ -262,9 +262,9 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
  * @m: the member through which it was changed
  *
  * For each of them, calls ->set_rate() under its lock. Then notifies userspace
- * as if each had been changed itself: not before, as that may take long, and a
- * member that still has the old rate gets no slot. It may make up for that time
- * when it has the new one.
+ * as if each had been changed itself. That may take long, so it is not done
+ * before: a member that still has the old rate gets no slot. It may make up for
+ * that time when it has the new one.
  *
  * Context: RTNL held, no qdisc lock.
  */
@@ -303,9 +303,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_push, "NET_SCHED_INTERNAL");
  *
  * A member is active if it has a backlog, or has sent within the last ms. This
  * is read without the lock of the member. If a value is torn, on 32-bit, the
- * report is off by one. Each member of a dump asks: a count is good for a
- * microsecond for each member, so that all of them together take no more than a
- * few counts.
+ * report is off by one. The count is kept for 1 us per member: each member of a
+ * dump asks for it, and a dump must not count N times.
  *
  * Context: RTNL held.
  * Return: the number; 0 if @m is in no group.

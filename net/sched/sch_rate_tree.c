@@ -22,66 +22,81 @@
  * from a given time on, paced at the rate of the root. Slots follow each other
  * without a gap as long as any member that may have one waits.
  *
- * The lock is taken once in a time, not once per packet or slot. Whoever has it
- * grants slots to members of all queues until RATE_TREE_LOOKAHEAD from now, or
- * as long as six packets take, but no longer than RATE_TREE_MIN_BURST or two
- * packets. When a quarter of that is left, the queue that was granted the last
- * slot does so again, or any with a backlog that runs before. All else is done
+ * The lock is taken from time to time, not for each packet or slot. The queue
+ * that has it grants slots to members of all queues, up to a *lookahead* from
+ * now::
+ *
+ *	max(RATE_TREE_LOOKAHEAD, 2 packets,
+ *	    min(6 packets, RATE_TREE_MIN_BURST))
+ *
+ * When a quarter of that is left, the queue with the last slot takes the lock
+ * again, or a queue with a backlog that runs before it. All else is done
  * without the lock:
  *
  * Wanting slots
- *	A member that begins to want slots is posted in a list of its queue.
- *	Whoever has the lock next looks at all of these lists. Only if nobody
- *	could have a slot so far, the queue takes the lock itself.
+ *	A member that begins to want slots is posted in a list of its queue. The
+ *	next queue that has the lock looks at all of these lists. A queue takes
+ *	the lock itself only if no member could have had a slot until then.
  *
  * Slots
  *	A queue reads in a ring of its own what its members were granted. If
- *	there is nothing, it looks again when it expects a slot, which it knows
- *	from the time between its last ones, then a little later each time.
- *	Whoever grants a slot wakes the queue only if it would look more than
- *	RATE_TREE_KICK_LATE, or a packet, after the slot begins.
+ *	there is nothing, it looks again when it expects a slot, after the time
+ *	between its last ones; then a little later each time. The queue that
+ *	grants a slot wakes the one that gets it only if that would look more
+ *	than RATE_TREE_KICK_LATE, or a packet, after the slot begins.
  *
  * Debts
- *	The last packet of a slot may be longer than what is left. That is
- *	charged to the classes and to the root with the member's next slot; at
- *	once, if its backlog ends and it owes more than RATE_TREE_SLOT_MAX.
+ *	The last packet of a slot may be longer than what is left. The rest of
+ *	it is charged to the classes and to the root with the member's next
+ *	slot. If the backlog ends and the member owes more than
+ *	RATE_TREE_SLOT_MAX, it is charged at once.
  *
  * Credit
- *	A queue that takes the lock while nobody waits gets credit: for bytes
- *	that all of its members may send without a slot, as many as take a
- *	quarter of RATE_TREE_ROUND, a packet at least, RATE_TREE_SLOT_MAX or
- *	what takes RATE_TREE_SLACK at most. Time that nobody has used pays for
- *	it, up to half of that round or four packets. Of what a ceil allows,
- *	each queue may use its part. Classes are charged when the queue has the
- *	lock again. Credit is gone after RATE_TREE_CREDIT_TIME, or when the
- *	queue has to wait for a slot.
+ *	A queue that takes the lock while no member waits gets credit: bytes
+ *	that its members may send without a slot. They are those of a quarter of
+ *	RATE_TREE_ROUND, but at least a packet, and at most RATE_TREE_SLOT_MAX
+ *	or those of RATE_TREE_SLACK. Unused time pays for them, up to half of
+ *	RATE_TREE_ROUND or four packets. Each queue may use its part of what a
+ *	ceil allows. Classes are charged when the queue has the lock again.
+ *	Credit is gone after RATE_TREE_CREDIT_TIME, or when the queue has to
+ *	wait for a slot.
  *
- * A slot is granted from the root down. Of the children that have members
- * waiting and are not above their ceil, a child below its rate goes first, the
- * one that is furthest behind before others. If none is below its rate, the
- * first priority goes first, and within it the child that had least beyond its
- * rate, divided by its quantum. The priority of a class with children is the
- * first of those that wait below it. What a class gets counts as part of its
- * rate until it is ahead of that by half a RATE_TREE_MIN_BURST.
+ * A slot is granted from the root down, at each level among the children that
+ * have members waiting and are not above their ceil:
  *
- * Of the members of a class, that goes first which was served least bytes, so
- * all get the same whatever the lengths of their packets. One that comes back
- * has no claim to what others got meanwhile, but what it had too much still
- * counts. If a class has both children and waiting members of its own, the
- * first priority goes first; they get slots alternately if it is the same, or a
- * child is below its rate.
+ * - If children are below their rate, the one that is furthest behind goes
+ *   first.
+ * - If none is, the first priority goes first, and within it the child that had
+ *   least beyond its rate, divided by its quantum.
+ *
+ * The priority of a class with children is the first of those that wait below
+ * it. What a class gets counts as part of its rate until it is ahead of that by
+ * half a RATE_TREE_MIN_BURST.
+ *
+ * Of the members of a class, the one that was served least bytes goes first. So
+ * all get the same, whatever the lengths of their packets. A member that comes
+ * back has no claim to what others got meanwhile, but what it had too much
+ * still counts. If a class has both children and waiting members of its own,
+ * the first priority goes first. If the priority is the same, or a child is
+ * below its rate, they get slots alternately.
  *
  * A class that did not use its rate for some time can catch up on its burst, at
- * least RATE_TREE_MIN_BURST; on more, as far as the child that is furthest
- * behind could. Where rates add up to more than there is, each gets less in
- * proportion: that is so if a child lags by more than that, RATE_TREE_MIN_BURST
- * and a round. A round is the sum, over the classes above it, of the time of
- * one slot for each member that waits below them, or did of late, at the rate
- * of that class or, if they add up to more, at those of its children; at most a
- * second. A class may be ahead of its ceil by its cburst, half a
- * RATE_TREE_MIN_BURST, two packets, or a round of up to RATE_TREE_SLOT_MAX, or
- * up to the longest packet of its siblings, whichever is longest, by a slot,
- * and by what its members owe.
+ * least RATE_TREE_MIN_BURST. It can catch up on more if the sibling that is
+ * furthest behind could.
+ *
+ * Where rates add up to more than there is, each class gets less in proportion.
+ * A lag is a sign of that if it exceeds the class's burst, RATE_TREE_MIN_BURST
+ * and a round together. A *round* is how long a class may wait for its next
+ * slot: one slot for each member that waits below its parent, or did of late,
+ * at the rate of the parent, or of the parent's children if these add up to
+ * more. The same for each class above is added to that. A round is at most a
+ * second.
+ *
+ * A class may be ahead of its ceil by::
+ *
+ *	max(cburst, RATE_TREE_MIN_BURST / 2, 2 packets,
+ *	    min(round, max(RATE_TREE_SLOT_MAX, longest packet of siblings)))
+ *	+ a slot + what its members owe
  *
  * A slot is rounded down to packets of the largest size of late, and cut to the
  * backlog. All slots of one round last about RATE_TREE_ROUND together, but no
@@ -89,15 +104,19 @@
  * late, as with slow timers or on a busy CPU, they begin in the past, and are
  * longer. A member that is late for its slot sends it at once when it comes,
  * unless the slot ended more than RATE_TREE_MAX_LATE ago, or four packets if
- * that is longer: then it is lost. A queue that did not come for a slot for
- * RATE_TREE_PATIENCE is granted no more before it does. Packets go early by
- * RATE_TREE_SLACK, a packet, or what the queue is called late on average.
+ * that is longer: then it is lost. A queue that does not come for a slot within
+ * RATE_TREE_PATIENCE gets no more slots until it comes. A packet may go early
+ * by RATE_TREE_SLACK, or by the time of a packet if that is less; or by how
+ * late its queue is called on average, if that is more.
  *
- * In any interval t, the bytes sent do not exceed what the rate of the root
- * allows in t, in the time that slots are granted ahead and in its burst, plus
- * for each queue its credit and slack, and one packet for each member. Late
- * queues add up to RATE_TREE_MAX_LATE, and slots that were given back up to the
- * time that they are granted ahead.
+ * In any interval t, the bytes sent do not exceed::
+ *
+ *	rate of the root x (t + lookahead + burst of the root)
+ *	+ for each queue: credit + rate of the root x slack
+ *	+ for each member: a packet
+ *
+ * Late queues add up to RATE_TREE_MAX_LATE to t, and slots that were given back
+ * up to the lookahead.
  */
 
 static void rate_tree_speed(struct rate_tree_speed *s, u64 rate)
@@ -181,7 +200,7 @@ static u8 rate_tree_prio(const struct rate_tree_class *c)
 	return rb_first_cached(&c->waiting) ? min(prio, c->prio) : prio;
 }
 
-/* How much of its rate may a class make up for? */
+/* How much of its unused rate may a class make up for? */
 static u64 rate_tree_burst(const struct rate_tree_class *c)
 {
 	return max(c->burst, RATE_TREE_MIN_BURST);
@@ -233,9 +252,9 @@ static u64 rate_tree_round(const struct rate_tree_class *c)
 	return min(ns, NSEC_PER_SEC);
 }
 
-/* Put a class where it belongs at a time. A @fresh one, that could have had no
- * slot before, has no claim to what it did not want, but as the first of others
- * that have waited.
+/* Put a class where it belongs at a time. A @fresh one could have had no slot
+ * before. It has no claim to what it did not want, or no more than the first
+ * sibling, which has waited.
  */
 static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 {
@@ -275,8 +294,8 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	p->prios |= BIT(prio);
 }
 
-/* What waits in or below a class has changed, or it may be below its ceil by
- * now. That may change where it belongs, and its parents.
+/* Other members wait in or below a class than before, or it may be below its
+ * ceil by now. That may change where it belongs, and where its parents do.
  */
 static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 {
@@ -316,8 +335,8 @@ static bool rate_tree_below_rate(const struct rate_tree_class *c, u64 at)
 	return !after(c->rate_until, at - c->parent->rate_lag);
 }
 
-/* Which child gets the next slot? @lags is set if one lags no more than a round
- * explains.
+/* Which child gets the next slot? @lags is set if the first one lags, but by no
+ * more than a round explains.
  */
 static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
 					      bool *lags)
@@ -355,7 +374,7 @@ static bool rate_tree_pick_own(const struct rate_tree_class *c, u64 at)
 	return !c->own_last;
 }
 
-/* How many levels up the first class is that has its rate to pay with */
+/* How many levels up is the first class that can pay with its rate? */
 static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
 {
 	u8 level = 0;
@@ -367,8 +386,8 @@ static u8 rate_tree_payer(const struct rate_tree_class *c, u64 at)
 	return level;
 }
 
-/* Which classes are above their ceil then, a bit for each level up? The root
- * has no other than the end of all slots.
+/* Which classes are above their ceil at @then? A bit for each level up. The
+ * root is if all slots so far end later, which @busy tells.
  */
 static u8 rate_tree_above_ceil(const struct rate_tree_class *c, u64 then,
 			       bool busy)
@@ -389,8 +408,8 @@ static u64 rate_tree_cburst(const struct rate_tree_class *c)
 		    to_ns(&c->ceil_speed, 2 * ETH_FRAME_LEN));
 }
 
-/* A class got a slot. Less than 0: it did not use as much of another one. That
- * goes back to its ceil, but stays charged to its rate.
+/* A class got a slot. If @len is less than 0, it did not use that much of one:
+ * this goes back to its ceil, but stays charged to its rate.
  */
 static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			      s64 len)
@@ -433,8 +452,8 @@ static void rate_tree_count(struct rate_tree_class *c, int more)
 		c->nwaiting += more;
 }
 
-/* Nobody wants slots, or may have one, up to a time. But for the burst of the
- * root, nobody who comes later has a claim to that time.
+/* No member wants a slot, or may have one, before @until. Members that come
+ * later have no claim to that time, except for the burst of the root.
  */
 static void rate_tree_skip_time(struct rate_tree *t, u64 until)
 {
@@ -449,8 +468,8 @@ static void rate_tree_skip_time(struct rate_tree *t, u64 until)
 	t->tat = at;
 }
 
-/* What a member has sent beyond its slots, to be charged to its classes now,
- * bytes. The root is charged for what its queue had no credit for.
+/* Bytes that a member has sent beyond its slots, to be charged to its classes
+ * now. The root is charged for what its queue had no credit for.
  */
 static s32 rate_tree_take_debt(struct rate_tree_member *m)
 {
@@ -473,7 +492,7 @@ static s32 rate_tree_take_debt(struct rate_tree_member *m)
 	return owed;
 }
 
-/* Charge that, as no slot follows now */
+/* Charge what a member owes, as no slot follows now */
 static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree *t = m->queue->tree;
@@ -514,7 +533,7 @@ static u32 rate_tree_room(const struct rate_tree_member *m, u64 now)
 	return room;
 }
 
-/* Tell a member that, and who would pay for it */
+/* Tell a member how much it may send without a slot, and who pays */
 static void rate_tree_allow(struct rate_tree_member *m, u64 now)
 {
 	WRITE_ONCE(m->room, rate_tree_room(m, now));
@@ -564,7 +583,7 @@ static void rate_tree_unwait(struct rate_tree_member *m, u64 now)
 	WRITE_ONCE(m->waits, false);
 }
 
-/* See who has begun to want slots */
+/* Find the members that have begun to want slots */
 static void rate_tree_collect(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree_member *m, *next;
@@ -581,10 +600,10 @@ static void rate_tree_collect(struct rate_tree_queue *q, u64 now)
 	}
 }
 
-/* Does a queue not come for its slots? */
+/* Does a queue leave its slots unused? */
 static bool rate_tree_stopped(const struct rate_tree_queue *q, u64 now)
 {
-	/* What is before is read */
+	/* The slots before that have been read */
 	u32 begun = smp_load_acquire(&q->slots_begun);
 	const struct rate_tree_slot *s = &q->slot[begun % RATE_TREE_SLOTS];
 	u32 slots = q->slots_granted - begun;
@@ -628,8 +647,8 @@ static u32 rate_tree_missing(const struct rate_tree_member *m)
 	return wanted > pending ? wanted - pending : 0;
 }
 
-/* Grant a slot to a member, or find out that it should have none. Return false
- * if none may have one.
+/* Grant a slot to a member, or find out that it needs none. Return false if no
+ * member may have one.
  */
 static bool rate_tree_grant(struct rate_tree *t, u64 now)
 {
@@ -689,8 +708,9 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	owed = rate_tree_take_debt(m);
 	for (n = c; n->parent; n = n->parent)
 		rate_tree_detach(n);
-	/* What explains a lag is not forgotten before that is made up for. Who
-	 * has had its turn is no longer a member, but others waited for it.
+	/* Do not forget what explains a lag before that is made up for. A
+	 * member that has had its turn waits no longer, but others waited for
+	 * it.
 	 */
 	for (n = c; n; n = n->parent) {
 		if (!lags) {
@@ -703,7 +723,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	}
 	rb_erase_cached(&m->waiting, &c->waiting);
 	m->served += len;
-	/* Before @waits: who no longer waits, has slots */
+	/* Before @waits: a member that no longer waits has slots */
 	WRITE_ONCE(m->granted, m->granted + len);
 	if (wanted == len) {
 		RB_CLEAR_NODE(&m->waiting);
@@ -725,8 +745,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	return true;
 }
 
-/* Tell when slots are to be granted again, and by whom: the queue that was
- * granted the last one, or the one that is here.
+/* Set when slots are to be granted again, and by which queue: the one that was
+ * granted the last slot, or else @q.
  */
 static void rate_tree_set_granter(struct rate_tree_queue *q, u64 now)
 {
@@ -781,7 +801,7 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 		list_del_init(&m->owing);
 	}
 	WRITE_ONCE(t->idle, true);
-	/* Who begins to wait sees that, or this what it has posted */
+	/* A queue that posts a member sees that, or its post is seen below */
 	smp_mb();
 	list_for_each_entry(other, &t->queues, node)
 		rate_tree_collect(other, now);
@@ -922,7 +942,7 @@ static void rate_tree_follow_rate(struct rate_tree_queue *q, u64 now)
 	q->look_at = now;
 }
 
-/* Who may send now? */
+/* Which member may send now? */
 static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 						u64 now)
 {
@@ -964,7 +984,7 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 								 NULL;
 }
 
-/* Does a queue have to see to it that slots are granted? */
+/* Does a queue have to take the lock and grant slots? */
 static bool rate_tree_must_visit(const struct rate_tree_queue *q, u64 now)
 {
 	const struct rate_tree_queue *next = READ_ONCE(q->tree->granter);
@@ -992,7 +1012,8 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 	} else if (q->slots_begun != granted) {
 		at = q->slot[q->slots_begun % RATE_TREE_SLOTS].start - q->slack;
 	} else if (q->nbacklogged) {
-		/* In vain: the later, the longer it has waited */
+		/* No slot so far: the longer it has waited, the later it looks
+		 */
 		if (!after(q->look_at, now)) {
 			waited = after(now, q->since) ? now - q->since : 0;
 			waited = max(q->lookahead / 4, waited / 32);
@@ -1134,7 +1155,7 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 }
 
 /* Does a member want slots, or has it some that have not begun? Each of these
- * is set before the one that is read first is cleared.
+ * is set before the one that is read before it is cleared.
  */
 static bool rate_tree_busy(const struct rate_tree_member *m)
 {
@@ -1143,13 +1164,13 @@ static bool rate_tree_busy(const struct rate_tree_member *m)
 	       READ_ONCE(m->granted) != m->begun;
 }
 
-/* What a member has sent that it is not charged for, bytes */
+/* Bytes that a member has sent and is not charged for */
 static s32 rate_tree_debt(const struct rate_tree_member *m)
 {
 	return m->beyond - READ_ONCE(m->settled);
 }
 
-/* Is that much? */
+/* Does a member owe much? */
 static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
 	s32 much = max(m->queue->max_credit, RATE_TREE_SLOT_MAX);
@@ -1271,8 +1292,8 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_backlog, "NET_SCHED_INTERNAL");
  * @m: the member
  * @backlog: what it has to send now, bytes
  *
- * Does what rate_tree_backlog() does, without a time, which rate_tree_next()
- * adds: the owner has to call that in any case. So the clock is read once per
+ * Does what rate_tree_backlog() does, but needs no time: rate_tree_next() adds
+ * that, and the owner has to call it in any case. So the clock is read once per
  * packet, not twice.
  *
  * Context: lock of the queue held, bottom halves disabled.
@@ -1298,8 +1319,9 @@ static u64 sooner(u64 t, u64 from, u64 to)
 	return after(t, to) && !after(t, from) ? to : t;
 }
 
-/* Nobody waits for the end of slots, at @from, that is earlier now. What a
- * class has used beyond that it has used. The order in the trees is the same.
+/* The end of all slots was @from and is earlier now: do not make classes wait
+ * for the old one. What a class has used beyond that stays used. The order in
+ * the trees is the same.
  */
 static void rate_tree_sooner(struct rate_tree *t, u64 from)
 {
@@ -1326,8 +1348,8 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
  * @now: time, ns
  *
  * Context: RTNL held, in process context.
- * Return: true if the owner has to let all queues ask, as the root has another
- * rate: what they wait for may come much sooner.
+ * Return: true if the rate of the root has changed: the caller must then
+ * schedule all queues, as the slots that they wait for may come much sooner.
  */
 bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 		   u64 cburst, u32 quantum, u8 prio, u64 now)
@@ -1398,8 +1420,8 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_set, "NET_SCHED_INTERNAL");
  * rate_tree_tokens - what a class could send at once, for statistics
  * @c: the class
  * @now: time, ns
- * @tokens: set to the time for which it has not used its rate, ns; negative: to
- *	that until it may use it again
+ * @tokens: set to the unused time of its rate, ns; negative: the time until it
+ *	is below its rate
  * @ctokens: the same of its ceil
  *
  * The root has one rate, which is also its ceil. No burst limits these.
@@ -1507,7 +1529,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_queue_init, "NET_SCHED_INTERNAL");
 /**
  * rate_tree_join - a class is used on one more queue
  * @q: the queue
- * @m: what the queue has of the class
+ * @m: the class on this queue
  * @c: the class
  *
  * Context: RTNL held, in process context.
@@ -1536,7 +1558,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_join, "NET_SCHED_INTERNAL");
 
 /**
  * rate_tree_leave - a class is not used on a queue any more
- * @m: what the queue has of the class; may be freed then
+ * @m: the class on this queue; may be freed then
  * @now: time, ns
  *
  * The last one of a queue takes the queue out of the tree.
@@ -1550,7 +1572,7 @@ void rate_tree_leave(struct rate_tree_member *m, u64 now)
 	struct rate_tree *t = q->tree;
 
 	rate_tree_idle(m, now);
-	/* That does not look under the lock */
+	/* rate_tree_idle() does not look under the lock */
 	rate_tree_withdraw(m, now, 0);
 	list_del_init(&m->owing);
 	spin_lock(&t->lock);

@@ -38,6 +38,7 @@
 #define QUEUES 8	/* that have children, of a device */
 #define ROOT QUEUES	/* as a number of a queue: the qdisc at the root */
 #define MINORS 8	/* classes of an htb: 1 to 8 */
+#define SENDERS 2	/* threads, beside what a program does, with several CPUs */
 #define ALL 15U		/* as an argument of "fail": each allocation in turn */
 
 enum kind { NONE, MQ, MQPRIO, CAKE_MQ, CAKE, TBF, HTB, PFIFO, BFIFO, FQ_CODEL, PRIO, NETEM,
@@ -49,8 +50,9 @@ static const enum kind roots[] = { MQ, MQ, MQ, MQPRIO, MQPRIO, CAKE_MQ, CAKE_MQ,
 static const enum kind children[] = { CAKE, CAKE, CAKE, TBF, TBF, HTB, HTB, HTB, HTB, FQ_CODEL,
 	PFIFO, PRIO, NETEM, CAKE_MQ, MQ, TBF };
 static const enum kind leaves[] = { PFIFO, BFIFO, FQ_CODEL, CAKE, TBF, HTB, PRIO, NETEM };
+#define UNLIMITED (~0ULL - 1)
 static const uint64_t rates[] = {	/* bytes/s; 0: see rate_or() */
-	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2500000, 2500000, 12500, 125000, 625000, 1250000,
+	0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2500000, UNLIMITED, 12500, 125000, 625000, 1250000,
 	12500000, 125000000, 1250000000, 12500000000, 50000000000, 64, 125, 1, 1ULL << 32,
 	(1ULL << 32) - 1, 1ULL << 40, ~0ULL };
 static const unsigned int groups[] = { ~0U, 1, 1, 1, 1, 2, 3, 0 };	/* ~0: not given */
@@ -69,7 +71,8 @@ char stuck[200];
 #define EACH ~0U
 static unsigned int failing;	/* see "fail" */
 static bool spoilt;		/* the namespace is not as it was at the beginning */
-static int rtnl = -1, packet = -1, nth = -1;
+static bool estimate;		/* the next qdisc has an estimator */
+static int rtnl = -1, packet = -1, nth = -1, preset = -1;
 
 static struct qdisc {
 	enum kind kind;
@@ -79,6 +82,7 @@ static struct qdisc {
 } qdiscs[DEVICES][QUEUES + 1];
 static uint64_t common[4];		/* rates of groups, as far as known: what a tbf says */
 static int indices[DEVICES], width[DEVICES];	/* width: queues, QUEUES at most */
+static unsigned int wide[DEVICES];		/* all of them */
 
 /* ---------------------------------------------------------------- requests */
 
@@ -160,11 +164,30 @@ static int talk(void)
 	return -EIO;	/* carried out, or not; the answer is lost */
 }
 
+/* Of a request that has made something new: let that go, so that it can be asked for again */
+static void undo(void)
+{
+	static const int opposite[][2] = { { RTM_NEWQDISC, RTM_DELQDISC },
+					   { RTM_NEWTCLASS, RTM_DELTCLASS } };
+	struct nlmsghdr head = msg.head;
+	unsigned int i;
+
+	for (i = 0; i < SIZE(opposite); i++) {
+		if (head.nlmsg_type != opposite[i][0] || !(head.nlmsg_flags & NLM_F_EXCL))
+			continue;
+		msg.head.nlmsg_type = opposite[i][1];
+		msg.head.nlmsg_flags = NLM_F_REQUEST;
+		msg.head.nlmsg_len = NLMSG_LENGTH(sizeof(struct tcmsg));
+		talk();
+	}
+	msg.head = head;
+}
+
 /* Send what was put together; with allocations that fail, if the program says so */
 static int request(void)
 {
 	unsigned int from = failing == EACH ? 1 : failing, n;
-	unsigned int to = failing == EACH ? 60 : failing;
+	unsigned int to = failing == EACH ? 100 : failing;
 	char text[16];
 	bool lost = false;
 	int err = 0, got;
@@ -181,12 +204,17 @@ static int request(void)
 		got = pread(nth, text, sizeof(text) - 1, 0);
 		if (pwrite(nth, "0", 1, 0) < 0 || got <= 0 || text[0] != '0')
 			break;
+		/* Some can be done without, or only the answer could not be sent: once more */
+		if (n < to && (!err || err == -EIO))
+			undo();
 	}
 	if (getenv("SYZ_V"))
 		fprintf(stderr, "%u allocations failed\n", n - from);
 	while (recv(rtnl, text, sizeof(text), MSG_DONTWAIT) > 0)
 		; /* answers to requests that were told to have failed */
 	/* It was carried out, if only its answer failed: the next time, it was there already */
+	if (msg.head.nlmsg_flags & NLM_F_EXCL)
+		lost = err == -EIO;
 	return lost ? 0 : err;
 }
 
@@ -213,7 +241,9 @@ static void receive_all(void (*see)(const struct nlmsghdr *head))
 
 static uint64_t rate_or(unsigned int number, uint64_t other)
 {
-	return rates[number % SIZE(rates)] ?: other;
+	uint64_t rate = rates[number % SIZE(rates)] ?: other;
+
+	return rate == UNLIMITED ? 0 : rate;
 }
 
 static uint32_t ticks(uint64_t bytes, uint64_t rate)
@@ -253,7 +283,7 @@ static void cake_options(uint64_t rate, const uint8_t *xyz)
 	unsigned int i, v;
 
 	if (rate)
-		attr_u64(TCA_CAKE_BASE_RATE64, rate);
+		attr_u64(TCA_CAKE_BASE_RATE64, rate == UNLIMITED ? 0 : rate);
 	for (i = 0; i < SIZE(cake); i++) {
 		v = xyz[cake[i].of] >> cake[i].from & ((1 << cake[i].bits) - 1);
 		if (v && (cake[i].type != TCA_CAKE_AUTORATE || v > 250))
@@ -274,6 +304,8 @@ static void tbf_options(uint64_t rate, unsigned int x, unsigned int y, unsigned 
 	if (y % 32 != 14)
 		attr(TCA_TBF_PARMS, &opt, sizeof(opt));
 	attr_u32(TCA_TBF_BURST, bursts[x % 8]);
+	if (y % 16 == 15 && y / 16 % 2)
+		attr_u32(TCA_TBF_PBURST, bursts[x / 32 % 8]);
 	if (rate > ~0U)
 		attr_u64(TCA_TBF_RATE64, rate);
 }
@@ -351,6 +383,7 @@ static void options(enum kind kind, const uint8_t *arg)
 static int ask_qdisc(int dev, uint32_t handle, uint32_t parent, enum verb verb, enum kind kind,
 		     const uint8_t *arg)
 {
+	static const struct tc_estimator estimator = { .interval = -2, .ewma_log = 1 };
 	bool plain = kind == MQ || kind == NOQUEUE || kind == FQ_CODEL;
 
 	if (verb == DELETE) {
@@ -361,6 +394,9 @@ static int ask_qdisc(int dev, uint32_t handle, uint32_t parent, enum verb verb, 
 	attr(TCA_KIND, names[kind], strlen(names[kind]) + 1);
 	if (!plain)
 		options(kind, arg);
+	if (estimate)
+		attr(TCA_RATE, &estimator, sizeof(estimator));
+	estimate = false;
 	return request();
 }
 
@@ -400,6 +436,7 @@ static int do_root(const uint8_t *arg)
 	/* A new one, even of the same kind, has another handle */
 	if (q->major && verb != CHANGE && (kind != q->kind || arg[3] % 4))
 		major = 3 - major;
+	estimate = arg[3] >= 6;
 	err = ask_qdisc(dev, major << 16, TC_H_ROOT, verb, kind, arg + 4);
 	if (err)
 		return err;
@@ -422,10 +459,13 @@ static int child(int dev, int queue, enum verb verb, unsigned int number, unsign
 	/* Mostly below something that has classes */
 	if (!multi(root) && root->kind != PRIO && number % SIZE(children) < 13)
 		do_root(mq);
-	if (q->major && verb != CHANGE && (kind != q->kind || again))
+	if (q->major && verb != CHANGE && (kind != q->kind || again % 2))
 		major ^= 0x30;	/* from 0x10 on, or from 0x20 on */
+	if (verb == CHANGE && !q->major)
+		major = 0;	/* what its parent has made, such as cake_mq, has no handle */
+	estimate = again >= 2;
 	err = ask_qdisc(dev, major << 16, root->major << 16 | (queue + 1), verb, kind, arg);
-	if (!err)
+	if (!err && major)
 		remember(q, verb, kind, major, arg);
 	return err;
 }
@@ -436,7 +476,7 @@ static int do_child(const uint8_t *arg)
 	int dev = arg[0] % DEVICES;
 
 	return child(dev, arg[1] % QUEUES % width[dev], verbs[arg[1] / QUEUES % SIZE(verbs)],
-		     arg[2], arg[3] % 2, arg + 4);
+		     arg[2], arg[3], arg + 4);
 }
 
 /* dev queues kind again rate group x y z: the same on many queues */
@@ -447,6 +487,23 @@ static int do_fill(const uint8_t *arg)
 	for (i = 0; i < width[arg[0] % DEVICES]; i++)
 		if (arg[1] >> i & 1 && !child(arg[0] % DEVICES, i, REPLACE, arg[2], arg[3] % 2,
 					      arg + 4))
+			err = 0;
+	return err;
+}
+
+/* dev verb kind again rate group x y z: the same on all queues, of which there may be 64 */
+static int do_wide(const uint8_t *arg)
+{
+	int dev = arg[0] % DEVICES, err = -EINVAL;
+	enum verb verb = verbs[arg[1] % SIZE(verbs)];
+	enum kind kind = children[arg[2] % SIZE(children)];
+	uint32_t major = qdiscs[dev][ROOT].major << 16;
+	unsigned int i;
+
+	for (i = 0; i < wide[dev]; i++)
+		if (!(i < QUEUES ? child(dev, i, verb, arg[2], arg[3] % 2, arg + 4) :
+		      ask_qdisc(dev, (0x100 + 0x40 * kind + i) << 16, major | (i + 1), verb, kind,
+				arg + 4)))
 			err = 0;
 	return err;
 }
@@ -578,6 +635,25 @@ static int do_leaf(const uint8_t *arg)
 	return err;
 }
 
+/* dev queue verb kind rate group x y z: below a tbf, or another qdisc with one class */
+static int do_inner(const uint8_t *arg)
+{
+	int dev = arg[0] % DEVICES, err;
+	struct qdisc *q = &qdiscs[dev][arg[1] % (QUEUES + 1)];
+	enum kind kind = leaves[arg[3] % SIZE(leaves)];
+	unsigned int i;
+
+	for (i = 0; i <= QUEUES && q->kind != TBF; i++)
+		q = &qdiscs[dev][(arg[1] + i) % (QUEUES + 1)];
+	if (!q->major)
+		return -ENOENT;
+	err = ask_qdisc(dev, (0x1000 * kind + 0x100 * dev + 0xf0 + (q->major & 0xf)) << 16,
+			q->major << 16 | 1, verbs[arg[2] % SIZE(verbs)], kind, arg + 4);
+	if (!err)
+		q->may_stop |= kind != PFIFO && kind != BFIFO && kind != FQ_CODEL;
+	return err;
+}
+
 /* dev queue kind prio minor of: send what matches to a class, which has one name here, one with
  * the handle of the root, and one with that of a sibling
  */
@@ -656,6 +732,7 @@ static void make_device(int dev, unsigned int n)
 		name[1] = '0' + i;
 		indices[i] = if_nametoindex(name);
 		width[i] = n < QUEUES ? n : QUEUES;
+		wide[i] = n;
 		memset(qdiscs[i], 0, sizeof(qdiscs[i]));
 		link_message(RTM_NEWLINK, 0, indices[i], IFF_UP, IFF_UP);
 		talk();
@@ -706,6 +783,55 @@ static int do_channels(const uint8_t *arg)
 	ifr.ifr_name[0] = 'e';
 	ifr.ifr_name[1] = '1' + arg[0] % 2;
 	return ioctl(packet, SIOCETHTOOL, &ifr) ? -errno : 0;
+}
+
+/* Which bit of ETHTOOL_SFEATURES is that of hardware for qdiscs? */
+static unsigned int offload_bit(struct ifreq *ifr)
+{
+	static struct {
+		struct ethtool_gstrings head;
+		char name[256][ETH_GSTRING_LEN];
+	} list = { .head = { .cmd = ETHTOOL_GSTRINGS, .string_set = ETH_SS_FEATURES } };
+	unsigned int i;
+
+	ifr->ifr_data = (void *)&list;
+	if (!list.head.len && ioctl(packet, SIOCETHTOOL, ifr))
+		return 0;
+	for (i = 0; i < list.head.len; i++)
+		if (!strcmp(list.name[i], "hw-tc-offload"))
+			return i;
+	return 0;
+}
+
+/* dev on refuse: hardware for tbf, htb and mqprio, and rings that fill up, see lab/series/offload.h */
+static int do_offload(const uint8_t *arg)
+{
+	static const uint32_t every[] = { 0, 0x100, 0x100, 1, 2, 3, 0x105, 0x108 };
+	struct {
+		struct ethtool_sfeatures head;
+		struct ethtool_set_features_block block[2];
+	} set = { .head = { .cmd = ETHTOOL_SFEATURES, .size = SIZE(set.block) } };
+	int dev = arg[0] % DEVICES, err;
+	struct ifreq ifr = { .ifr_name = { 'e', '0' + dev } };
+	unsigned int bit = offload_bit(&ifr);
+
+	spoilt = true;
+	set.block[bit / 32].valid = 1U << bit % 32;
+	set.block[bit / 32].requested = arg[1] % 4 ? 1U << bit % 32 : 0;
+	ifr.ifr_data = (void *)&set;
+	err = ioctl(packet, SIOCETHTOOL, &ifr) < 0 ? -errno : 0;
+	link_message(RTM_NEWLINK, 0, indices[dev], IFF_UP, IFF_UP);
+	attr_u32(IFLA_GROUP, every[arg[2] % SIZE(every)]);
+	return err ?: request();
+}
+
+/* kind: the qdisc of queues that nobody has said anything about, from now on */
+static int do_default(const uint8_t *arg)
+{
+	const char *name = names[arg[0] % SIZE(names)];
+
+	spoilt = true;
+	return pwrite(preset, name, strlen(name), 0) < 0 ? -errno : 0;
 }
 
 /* ------------------------------------------------------------------ packets */
@@ -811,6 +937,27 @@ static int do_packets(const uint8_t *arg)
 	return sent ? 0 : -ENOBUFS;
 }
 
+/* dev shape queues size dscp gap count class: a while of packets of several queues, or classes */
+static int do_stream(const uint8_t *arg)
+{
+	static const long gaps[] = { 100, 1000, 10000, 30 };	/* us between two rounds */
+	struct timespec time = { .tv_nsec = 1000 * gaps[arg[5] % 4] };
+	uint8_t one[ARGS] = { arg[0], arg[1], 0, arg[3], arg[4], 0, arg[6] % 3, 0 };
+	unsigned int round, i;
+
+	for (round = 0; round < 100; round++) {
+		for (i = 0; i < QUEUES; i++) {
+			if (!(arg[2] >> i & 1))
+				continue;
+			one[2] = i;
+			one[5] = arg[7] >= 8 ? 16 + 64 * (arg[7] % 4) + i : i;
+			do_packets(one);
+		}
+		nanosleep(&time, NULL);
+	}
+	return 0;
+}
+
 /* -------------------------------------------------------- looking, waiting */
 
 /* how long */
@@ -909,8 +1056,10 @@ static int do_drain(const uint8_t *arg)
 	unsigned int i;
 
 	(void)arg;
-	if (several)
+	if (several) {
+		usleep(5000);	/* in which others send */
 		return 0;
+	}
 	for (i = 0; i < SIZE(waits); i++) {
 		sleep(waits[i]);
 		if (i < SIZE(waits) - 1)
@@ -929,17 +1078,22 @@ static int do_drain(const uint8_t *arg)
 
 #define PER_QDISC 32, 8, 256, 256, 256
 struct op ops[] = {
-	{ "root", do_root, 4, 9, { 3, 8, 16, 4, PER_QDISC } },
-	{ "child", do_child, 12, 9, { 3, 64, 16, 2, PER_QDISC } },
+	{ "root", do_root, 4, 9, { 3, 8, 16, 8, PER_QDISC } },
+	{ "child", do_child, 12, 9, { 3, 64, 16, 4, PER_QDISC } },
 	{ "fill", do_fill, 4, 9, { 3, 256, 16, 2, PER_QDISC } },
+	{ "wide", do_wide, 1, 9, { 3, 8, 16, 2, PER_QDISC } },
 	{ "class", do_class, 14, 9, { 3, 9, 64, 16, 32, 32, 64, 256, 64 } },
 	{ "tree", do_tree, 5, 9, { 3, 256, 8, 16, 32, 32, 64, 256, 64 } },
 	{ "leaf", do_leaf, 4, 9, { 3, 9, 64, 8, PER_QDISC } },
+	{ "inner", do_inner, 2, 9, { 3, 9, 8, 8, PER_QDISC } },
 	{ "filter", do_filter, 5, 6, { 3, 9, 4, 8, 9, 4 } },
 	{ "device", do_device, 1, 2, { 3, 8 } },
 	{ "link", do_link, 3, 3, { 3, 4, 4 } },
 	{ "channels", do_channels, 2, 3, { 2, 6, 6 } },
+	{ "offload", do_offload, 2, 3, { 2, 4, 8 } },
+	{ "default", do_default, 1, 1, { 13 } },
 	{ "packets", do_packets, 25, 8, { 3, 16, 256, 8, 64, 256, 8, 4 } },
+	{ "stream", do_stream, 4, 8, { 3, 16, 256, 8, 64, 4, 3, 16 } },
 	{ "sleep", do_sleep, 10, 1, { 8 } },
 	{ "dump", do_dump, 4, 2, { 3, 4 } },
 	{ "fail", do_fail, 5, 1, { 16 } },
@@ -971,6 +1125,8 @@ void begin(void)
 {
 	if (nth < 0)
 		nth = open("/proc/thread-self/fail-nth", O_RDWR | O_CLOEXEC);
+	if (preset < 0)	/* only the first namespace has it */
+		preset = open("/proc/sys/net/core/default_qdisc", O_WRONLY | O_CLOEXEC);
 	if (rtnl < 0)
 		new_namespace();
 	spoilt = false;
@@ -990,6 +1146,8 @@ void end(void)
 	}
 	if (!spoilt)
 		return;
+	if (pwrite(preset, "pfifo_fast", 10, 0) < 0)
+		die("default_qdisc");
 	close(rtnl);
 	close(packet);
 	rtnl = packet = -1;
@@ -1003,21 +1161,25 @@ static void *sender(void *unused)
 {
 	const struct step *step;
 	unsigned int i;
+	bool any;
 
 	(void)unused;
 	do {
+		any = false;
 		for (i = 0; i < sending->len; i++) {
 			step = &sending->step[i];
-			if (ops[step->op].run == do_packets)
-				do_packets(step->arg);
+			if (ops[step->op].run != do_packets && ops[step->op].run != do_stream)
+				continue;
+			ops[step->op].run(step->arg);
+			any = true;
 		}
-	} while (!__atomic_load_n(&over, __ATOMIC_RELAXED));
+	} while (any && !__atomic_load_n(&over, __ATOMIC_RELAXED));
 	return NULL;
 }
 
 void run(struct program *p)
 {
-	pthread_t thread;
+	pthread_t thread[SENDERS];
 	struct op *op;
 	unsigned int i;
 	int err;
@@ -1025,8 +1187,9 @@ void run(struct program *p)
 	if (several) {
 		over = false;
 		sending = p;
-		if (pthread_create(&thread, NULL, sender, NULL))
-			die("pthread_create");
+		for (i = 0; i < SENDERS; i++)
+			if (pthread_create(&thread[i], NULL, sender, NULL))
+				die("pthread_create");
 	}
 	for (i = 0; i < p->len; i++) {
 		op = &ops[p->step[i].op];
@@ -1037,6 +1200,7 @@ void run(struct program *p)
 	}
 	if (several) {
 		__atomic_store_n(&over, true, __ATOMIC_RELAXED);
-		pthread_join(thread, NULL);
+		for (i = 0; i < SENDERS; i++)
+			pthread_join(thread[i], NULL);
 	}
 }

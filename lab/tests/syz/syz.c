@@ -242,6 +242,7 @@ static void look_for_leaks(void)
 	sleep(7);	/* what is younger than 5 s does not count */
 	if (write(fd, "scan", 4) < 0 || write(fd, "scan", 4) < 0)
 		die("kmemleak");
+	lseek(fd, 0, SEEK_SET);
 	got = read(fd, text + 8, sizeof(text) - 9);
 	close(fd);
 	if (got > 0)

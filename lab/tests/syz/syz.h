@@ -31,7 +31,7 @@ struct op {
 
 extern struct op ops[];
 extern const unsigned int nops;
-extern bool several;		/* CPUs: time is real, and another thread sends */
+extern bool several;		/* CPUs: time is real, and other threads send */
 extern char stuck[200];		/* what the operation "drain" has found */
 
 void die(const char *what);
