@@ -57,6 +57,12 @@ def rows_of(value: Any, wide: int = 300) -> str:
         [start, ",\n".join(parts), end])
 
 
+def kept_rows(name: str) -> list[dict[str, Any]]:
+    """The rows of a file that result_file() names; none if it is not there."""
+    path = result_file(name)
+    return json.loads(path.read_text())["rows"] if path.exists() else []
+
+
 def keep_result(name: str, data: dict) -> None:
     """Write a JSON file of results/, by result_file(), and note of which version it is."""
     result_file(name).write_text(rows_of(data) + "\n")

@@ -20,7 +20,7 @@ from guest.initramfs import cpio
 from host.common import BUILD, JOBS, ROOT, kernel_env, run
 from host.cross import ARCHES
 from host.repo import IPROUTE2, git
-from host.results import keep_result, result_file
+from host.results import keep_result, kept_rows
 
 OUT = BUILD / "arches"
 RESULTS = "arches.json"
@@ -212,9 +212,7 @@ def read(arch: str, text: str) -> tuple[int, list[str], dict[str, float]]:
 
 def store(row: dict) -> None:
     """Replace the row of an architecture in arches.json."""
-    path = result_file(RESULTS)
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    found = {**{one["arch"]: one for one in rows}, row["arch"]: row}
+    found = {**{one["arch"]: one for one in kept_rows(RESULTS)}, row["arch"]: row}
     keep_result(RESULTS, {
         "what": "kernels of other architectures: KUnit cases that pass; Mbit/s that a device of "
         f"{QUEUES} queues sends, of {RATE / 1e6:.0f}",

@@ -17,7 +17,6 @@ in drivers.json.
 A splat in the guest's log is a failure. The last line is 'N passed, N failed'.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,7 @@ from pathlib import Path
 from guest import cards
 from guest.boot import Job, run_script
 from host.common import JOBS, ROOT, Die, known, say
-from host.results import keep_result, result_file, verdict
+from host.results import keep_result, kept_rows, verdict
 from series import kernel
 
 from tests.drivers_guest import EVENTS, MQPRIO_EVENTS
@@ -182,12 +181,10 @@ def table(rows: Sequence[dict]) -> list[str]:
 
 def store(rows: Sequence[dict], drivers: Sequence[str]) -> None:
     """Replace the rows of drivers in drivers.json."""
-    path = result_file(RESULTS)
-    old = json.loads(path.read_text())["rows"] if path.exists() else []
     new = [{**{key: row[key] for key in ("driver", "setup", "event", "mbit")},
             "said": len(row["said"]), "sources": sources(),
             **({"missing": row["missing"]} if "missing" in row else {})} for row in rows]
-    all_ = [row for row in old if row["driver"] not in drivers] + new
+    all_ = [row for row in kept_rows(RESULTS) if row["driver"] not in drivers] + new
     keep_result(RESULTS, {
         "what": f"what a card sends in a second after each event, Mbit/s; the rate is {RATE}, "
         f"within {TOLERANCE:.0%}; said: lines of the kernel's log about queues without a limit",

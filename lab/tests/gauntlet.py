@@ -42,7 +42,7 @@ from typing import Any
 from guest.boot import Guest, run_script
 from host.common import BUILD, Die, known, say
 from host.repo import git
-from host.results import keep_result, latest_result, result_file, verdict
+from host.results import keep_result, kept_rows, latest_result, verdict
 from series import kernel
 from traffic.traffic import command, contender_lines, pktgen, random_stream
 
@@ -406,9 +406,7 @@ def sources() -> str:
 
 def stored() -> dict[tuple[str, str], dict]:
     """{(kernel, job): row} of gauntlet.json."""
-    path = result_file(RESULTS)
-    rows = json.loads(path.read_text())["rows"] if path.exists() else []
-    return {(row["kernel"], row["job"]): row for row in rows}
+    return {(row["kernel"], row["job"]): row for row in kept_rows(RESULTS)}
 
 
 def store(row: dict) -> None:
