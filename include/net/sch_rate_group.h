@@ -17,7 +17,7 @@
 #define RATE_GROUP_MAX_LATE	(25 * NSEC_PER_MSEC) /* lateness made up for */
 #define RATE_GROUP_CREDIT_TIME	NSEC_PER_MSEC	/* what is paid in advance */
 #define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
-#define RATE_GROUP_MEMORY	1000U		/* facts count, units */
+#define RATE_GROUP_MEMORY	125U		/* facts count, units */
 #define RATE_GROUP_SLACK	(5 * NSEC_PER_USEC) /* sent early at most */
 #define RATE_GROUP_MAX_SLACK	(50ULL * NSEC_PER_USEC) /* the same if late */
 #define RATE_GROUP_AHEAD	4096U		/* ahead of turns, bytes */
@@ -63,7 +63,7 @@
  *
  * Members that keep later ranks waiting write @hold. What follows is written
  * with RTNL held, except for @longest, @period_longest and the stamps. Senders
- * write these twice a second, or when there is a longer packet. All of it is
+ * write these every 66 ms, or when there is a longer packet. All of it is
  * read without a lock. A stale quantum or prepay makes one slot of the old
  * length. With a stale stamp, a fact is noted a bit earlier or later.
  * rate_group_reserve() notices a rate that has changed.

@@ -139,16 +139,16 @@ def speed(case: str, contender: str) -> dict:
     row = {}
     for cpus in (1, 2):
         hop = Hop(2)
-        htb = contender.removeprefix("mq + ").startswith("htb")
-        if htb:
+        classful = contender.removeprefix("mq + ").startswith("htb")
+        if classful:
             tc("-batch -", "\n".join(htb.tree_lines(classes(rate), contender, 2)))
         else:
             install(contender, rate, 2)
         for q in range(cpus):
             hop.stream(q, mode="paced", rate=200e9, size=size,
-                       priority=htb.priority(contender, q, q + 1) if htb else 0)
+                       priority=htb.priority(contender, q, q + 1) if classful else 0)
         hop.meter(0, from_s=0.2)
-        before = None if htb else shared_writes()
+        before = None if classful else shared_writes()
         got = hop.run(1.2)
         row[f"pps_{cpus}"] = got["packets"] / got["seconds"]
         if before is not None:

@@ -35,7 +35,7 @@
  * some of the cases below. It holds a *quantum*: R x RATE_GROUP_ROUND / n,
  * where n is the number of members whose queues are in use, with a backlog or
  * not. A quantum is at most RATE_GROUP_QUANTUM, but never less than the longest
- * packet of this second and the last. These rules add to that:
+ * packet of this 1/8 s and the last. These rules add to that:
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum is
@@ -63,7 +63,7 @@
  *	and the time between is *skipped*: nobody has used it. A member that was
  *	late in that time may claim what was skipped since its last slot. All
  *	members together may claim no more than max_late. Skipped time is
- *	counted only if some backlog in the last second was longer than a slot.
+ *	counted only if some backlog in the last 1/8 s was longer than a slot.
  *
  * Slack
  *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
@@ -83,8 +83,8 @@
  *	most RATE_GROUP_QUANTUM. Unused time pays for that, as far as there is
  *	any. This *credit* is kept for RATE_GROUP_CREDIT_TIME. It is for packets
  *	that come one by one, no faster than four times the member's part of R,
- *	and it ends when the backlog exceeds a slot. No credit is given for a
- *	second after a late backlog needed all of the unused time.
+ *	and it ends when the backlog exceeds a slot. No credit is given for
+ *	1/8 s after a late backlog needed all of the unused time.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member. It
@@ -156,7 +156,7 @@ static u64 to_ns_exact(struct rate_group_member *m, u64 bytes)
 	return rate_to_ns_exact(m->mult, m->shift, &m->frac, bytes);
 }
 
-/* Note a fact that the group remembers for a second, see struct rate_group */
+/* Note a fact that the group remembers for 1/8 s, see struct rate_group */
 static void remember(u32 *stamp, u64 now)
 {
 	u32 at = now >> RATE_GROUP_STAMP;

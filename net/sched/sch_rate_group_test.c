@@ -1837,7 +1837,7 @@ static void rate_group_test_release(struct kunit *test)
 	SIM_EXPECT(s, m[1].wait, LE, sim_ns(s, 12 * SIM_MTU));
 }
 
-/* What the group knows of its members is forgotten within two seconds */
+/* What the group knows of its members is forgotten after a while */
 static void rate_group_test_forget(struct kunit *test)
 {
 	struct sim *s = sim_new_full(test, SIM_GBIT / 100, 4, &sim_equal, 1);
