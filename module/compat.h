@@ -34,7 +34,7 @@
 #ifndef NL_SET_ERR_MSG_FMT
 #define NL_SET_ERR_MSG_FMT(extack, fmt, ...) do {			\
 	no_printk(fmt, ##__VA_ARGS__);					\
-	NL_SET_ERR_MSG(extack, "not possible in this group");		\
+	NL_SET_ERR_MSG(extack, "not possible on this device, or with these options");		\
 } while (0)
 #endif
 

@@ -164,7 +164,8 @@ def figures() -> dict[str, str]:
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
         **{f"version.{what}": str(read("versions")["files"][f"{name}.json"])
-           for what, name in (("picture", "scenarios"), ("bench", "bench"))},
+           for what, name in (("picture", "scenarios"), ("bench", "bench"),
+                              ("reported", "reported"), ("reports", "reports"))},
     }
 
 

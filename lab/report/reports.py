@@ -213,6 +213,73 @@ def configured_twice(kind: str, hop: Hop) -> dict:
     return {"kept": 100 * after / before if before else 0, "told": int(told)}
 
 
+TUNNELS = {  # name: how it is made, below va
+    "ipip": "type ipip local 10.9.0.1 remote 10.9.0.2",
+    "gre": "type gre local 10.9.0.1 remote 10.9.0.2",
+    "vxlan": "type vxlan id 7 local 10.9.0.1 remote 10.9.0.2 dstport 4789 dev va",
+    "wireguard": "type wireguard",
+}
+SHAPES = ("ethernet overhead 34 mpu 84", "ethernet overhead 34 mpu 84 no-split-gso", "atm", "ptm")
+TUNNELED = [*((name, SHAPES[0]) for name in TUNNELS), *(("vxlan", words) for words in SHAPES[1:])]
+
+
+def make_tunnel(name: str) -> None:
+    """A tunnel t0 from this namespace over va to the namespace b, 10.8.0.1 to 10.8.0.2."""
+    def swapped(words: str) -> str:
+        return words.replace("local 10.9.0.1 remote 10.9.0.2",
+                             "local 10.9.0.2 remote 10.9.0.1").replace("va", "vb")
+
+    for number, (where, words) in enumerate(
+            ((), TUNNELS[name]), (("-n", "b"), swapped(TUNNELS[name]))), 1):
+        command("ip", *where, "link", "add", "t0", *words.split())
+        command("ip", *where, "addr", "add", f"10.8.0.{number}/24", "dev", "t0")
+        command("ip", *where, "link", "set", "t0", "up")
+
+
+def peer_keys() -> None:
+    """Let the two ends of a wireguard tunnel know each other."""
+    private = [command("wg", "genkey").strip() for _ in range(2)]
+    public = [command("wg", "pubkey", text=key).strip() for key in private]
+    for number, where in enumerate(((), ("ip", "netns", "exec", "b"))):
+        command(*where, "wg", "set", "t0", "private-key", "/dev/stdin", "listen-port", "51820",
+                "peer", public[1 - number], "allowed-ips", "0.0.0.0/0", "endpoint",
+                f"10.9.0.{2 - number}:51820", text=private[number])
+
+
+def tunnels(kind: str, hop: Hop) -> dict:
+    """TCP through tunnels over a device of 4 queues and 102.4 Mbit/s: the least and the most that
+    it gets, bit/s, and the longest packet that any cake saw, bytes."""
+    del hop
+    command("ip", "netns", "add", "b")
+    command("ip", "-batch", "-", text=f"""\
+link add va numtxqueues {QUEUES} numrxqueues {QUEUES} type veth peer name vb netns b
+addr add 10.9.0.1/24 dev va
+link set va up""")
+    command("ip", "-n", "b", "-batch", "-", text="addr add 10.9.0.2/24 dev vb\nlink set vb up")
+    rates, longest = [], 0
+    for name, words in TUNNELED:
+        make_tunnel(name)
+        if name == "wireguard":
+            peer_keys()
+        cake = f"bandwidth 102400kbit {words}"
+        tc("qdisc replace dev va root handle 1: " + {
+            "root": f"cake {cake}", "shared": f"cake_mq {cake}", "each": "mq"}[kind])
+        for queue in range(QUEUES) if kind == "each" else ():
+            tc(f"qdisc replace dev va parent 1:{queue + 1:x} cake {cake}")
+        command("ip", "netns", "exec", "b", "iperf3", "-s", "-1", "-D", "-B", "10.8.0.2")
+        command("ping", "-c1", "10.8.0.2")
+        out = json.loads(command("iperf3", "-c", "10.8.0.2", "-J", "-t", "2", "-O", "1"))
+        rates.append(out["end"]["sum_received"]["bits_per_second"])
+        rows = json.loads(tc("-s -j qdisc show dev va"))
+        longest = max(longest, *(row["max_adj_size"] for row in rows if row["kind"] == "cake"))
+        tc("qdisc del dev va root")
+        command("ip", "link", "del", "t0")
+        command("ip", "-n", "b", "link", "del", "t0")
+    command("ip", "link", "del", "va")
+    command("ip", "netns", "del", "b")
+    return {"least": min(rates), "most": max(rates), "longest": longest}
+
+
 def run_shared(spec: dict) -> Iterator[dict]:
     """Measure cases in one way, yield their rows. spec: cases ({name: function}), kind."""
     for name, load in spec["cases"].items():

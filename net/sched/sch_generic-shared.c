@@ -56,9 +56,9 @@
  *
  * shared_queues(sch, queues)
  *	Optional. The device is going to use @queues TX queues, as after
- *	ethtool -L. @sch has joined. Returns true if @sch is limited together
- *	with siblings. If so, and another TX queue that is not comes into use, a
- *	warning is logged: once, until another child joins.
+ *	ethtool -L. @sch has joined. Returns true if @sch shares a limit with
+ *	siblings. The core then warns if a TX queue without such a limit comes
+ *	into use: once, and again only after another child has joined.
  *
  * All of them are called in process context under RTNL, never under a qdisc
  * lock. They must not rely on the netdev instance lock: a filter request that
@@ -66,8 +66,8 @@
  *
  * A child of such a kind joins if it was attached by a request. A child that
  * its parent creates joins only if the parent calls qdisc_shared_prepare() for
- * it. A child that has joined need not use the block: that may be an option,
- * which can be changed later.
+ * it. A child that has joined need not use the block: that may depend on an
+ * option of the child, which can be changed later.
  */
 
 struct qdisc_shared_block {

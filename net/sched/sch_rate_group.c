@@ -39,14 +39,15 @@
  *
  * Whole frames
  *	A slot is rounded to full-size frames. The difference to the quantum is
- *	the *surplus* of the member. So is what it sends outside of its slots.
- *	The surplus is taken off its next slots. It is the deficit of deficit
- *	round robin (Shreedhar and Varghese, 1995) with the sign turned. With a
- *	surplus of a quantum, a member passes its turn: it gets no slot. While
- *	it has nothing to send, its surplus shrinks by a quantum per round. If
- *	the TAT lies in the past, nobody waits, and the surplus is forgotten. If
- *	the owner takes a second slot in another group for each slot, the TATs
- *	of both groups have to lie in the past.
+ *	the *surplus* of the member. Bytes that it sends outside of its slots
+ *	are added to that. The surplus is taken off its next slots. It is the
+ *	deficit of deficit round robin (Shreedhar and Varghese, 1995) with the
+ *	sign turned. With a surplus of a quantum, a member passes its turn: it
+ *	gets no slot. While it has nothing to send, its surplus shrinks by a
+ *	quantum per round. If the TAT lies in the past, nobody waits, and the
+ *	surplus is forgotten. The owner, which is the qdisc of the member, may
+ *	take each slot in two groups, as CAKE does for its tins: then both TATs
+ *	have to lie in the past.
  *
  * Lateness
  *	A slot may start up to max_late in the past, but not before the member
@@ -68,9 +69,8 @@
  * Slack
  *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
  *	within a frame at R if that is less. This halves the number of timers.
- *	If the calls of a member are late by more than that on average, as where
- *	a timer takes long, slack is their average lateness, at most
- *	RATE_GROUP_MAX_SLACK. Less would only set more timers.
+ *	If the calls of a member are late by more than that on average, slack is
+ *	their average lateness, at most RATE_GROUP_MAX_SLACK.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
@@ -78,13 +78,13 @@
  *
  * Paying in advance
  *	Below the rate, a reservation for every packet would be a waste. If the
- *	TAT lies in the past, a slot for all of the backlog is extended for
- *	packets that are still to come: by half of R x RATE_GROUP_ROUND / n, at
- *	most RATE_GROUP_QUANTUM. Unused time pays for that, as far as there is
- *	any. This *credit* is kept for RATE_GROUP_CREDIT_TIME. It is for packets
- *	that come one by one, no faster than four times the member's part of R,
- *	and it ends when the backlog exceeds a slot. No credit is given for
- *	1/8 s after a late backlog needed all of the unused time.
+ *	TAT lies in the past, and a slot holds all of the backlog, the slot is
+ *	made longer, for packets still to come: by R x RATE_GROUP_ROUND / n / 2,
+ *	at most RATE_GROUP_QUANTUM. Unused time pays for that, as far as there
+ *	is any. This *credit* is kept for RATE_GROUP_CREDIT_TIME. It is for
+ *	packets that come one by one, no faster than four times the member's
+ *	part of R, and it ends when the backlog exceeds a slot. No credit is
+ *	given for 1/8 s after a late backlog needed all of the unused time.
  *
  * Going ahead
  *	The packet of a sparse flow need not wait for the turn of its member. It
@@ -92,9 +92,9 @@
  *	if it has none, their time is added to the TAT. In the time from now to
  *	the TAT, all packets that go ahead may take RATE_GROUP_AHEAD bytes
  *	together, and no more than a quarter of R. Packets longer than
- *	RATE_GROUP_SMALL may take half of these bytes. A member with a surplus
- *	of RATE_GROUP_AHEAD_QUANTA quanta of a member of average weight may not
- *	go ahead.
+ *	RATE_GROUP_SMALL may take half of these bytes. A member may not go ahead
+ *	if its surplus is RATE_GROUP_AHEAD_QUANTA quanta or more, of a member of
+ *	average weight.
  *
  * Ranks
  *	A member whose packets should come before or after those of others sets
@@ -139,8 +139,8 @@
  *
  * The longest slot is the same; with weights and ranks, take off what the upper
  * bound adds. If a member is called late, by less than max_late, the bound
- * holds at the end of the call, less what others paid for in advance before the
- * group noted that.
+ * holds when the call ends. Take off what others had paid for in advance until
+ * then.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.

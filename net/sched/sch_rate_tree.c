@@ -53,13 +53,15 @@
  *
  * Credit
  *	A queue that takes the lock while no member waits gets credit: bytes
- *	that its members may send without a slot. They are those of a quarter of
- *	RATE_TREE_ROUND, but at least a packet, and at most RATE_TREE_SLOT_MAX
- *	or those of RATE_TREE_SLACK. Unused time pays for them, up to half of
- *	RATE_TREE_ROUND or four packets. Each queue may use its part of what a
- *	ceil allows. Classes are charged when the queue has the lock again.
- *	Credit is gone after RATE_TREE_CREDIT_TIME, or when the queue has to
- *	wait for a slot.
+ *	that its members may send without a slot. With the root's rate R::
+ *
+ *		max(packet, min(R x RATE_TREE_ROUND / 4,
+ *				max(RATE_TREE_SLOT_MAX, R x RATE_TREE_SLACK)))
+ *
+ *	Unused time pays for them, up to half of RATE_TREE_ROUND or four
+ *	packets. Each queue may use its part of what a ceil allows. Classes are
+ *	charged when the queue has the lock again. Credit is gone after
+ *	RATE_TREE_CREDIT_TIME, or when the queue has to wait for a slot.
  *
  * A slot is granted from the root down, at each level among the children that
  * have members waiting and are not above their ceil:
@@ -74,11 +76,11 @@
  * half a RATE_TREE_MIN_BURST.
  *
  * Of the members of a class, the one that was served least bytes goes first. So
- * all get the same, whatever the lengths of their packets. A member that comes
- * back has no claim to what others got meanwhile, but what it had too much
- * still counts. If a class has both children and waiting members of its own,
- * the first priority goes first. If the priority is the same, or a child is
- * below its rate, they get slots alternately.
+ * all get the same, whatever the lengths of their packets. A member that was
+ * idle does not catch up on what others got in that time. If it had got more
+ * than its share before, that still counts. If a class has both children and
+ * waiting members of its own, the first priority goes first. If the priority is
+ * the same, or a child is below its rate, they get slots alternately.
  *
  * A class that did not use its rate for some time can catch up on its burst, at
  * least RATE_TREE_MIN_BURST. It can catch up on more if the sibling that is
@@ -86,11 +88,11 @@
  *
  * Where rates add up to more than there is, each class gets less in proportion.
  * A lag is a sign of that if it exceeds the class's burst, RATE_TREE_MIN_BURST
- * and a round together. A *round* is how long a class may wait for its next
- * slot: one slot for each member that waits below its parent, or did of late,
- * at the rate of the parent, or of the parent's children if these add up to
- * more. The same for each class above is added to that. A round is at most a
- * second.
+ * and a round together. A *round* is the longest wait of a class for its next
+ * slot. Add up one slot for each member that waits, or did of late, below the
+ * parent. Divide by the rate of the parent, or by the sum of its children's
+ * rates if that is more. Do the same for each class above, and add the times. A
+ * round is at most a second.
  *
  * A class may be ahead of its ceil by::
  *

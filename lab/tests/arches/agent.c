@@ -2,11 +2,13 @@
 /* The first and only process of a guest of another architecture: does what /job says.
  *
  *	run WORDS...			a program; its output stays on the console
+ *	write PATH WORDS...		a line into a file
+ *	show PATH			the first bytes of a file
  *	load NAME SETTLE WINDOW PRIO...	UDP through the device d0 for SETTLE + WINDOW ms, from a
  *					socket for each PRIO, as much as they take up to a
  *					packet a ms each; the mark of the n-th is n
  *
- * After each line it prints "RC n" or "LOAD name ns bytes", what d0 has sent in WINDOW; at the
+ * After each line it prints "RC n", or "LOAD name ns bytes", what d0 has sent in WINDOW; at the
  * end the kernel's log, and END. There is one CPU, and its instructions are the time.
  */
 #define _GNU_SOURCE
@@ -69,6 +71,33 @@ static void run(char **words)
 	if (pid < 0 || waitpid(pid, &status, 0) < 0)
 		fail("fork");
 	printf("\nRC %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+}
+
+static void write_line(char **words)
+{
+	FILE *file = fopen(words[0], "w");
+	int i, err;
+
+	if (!file)
+		fail(words[0]);
+	for (i = 1; words[i]; i++)
+		fprintf(file, "%s%s", i > 1 ? " " : "", words[i]);
+	fputc('\n', file);
+	err = fclose(file);
+	printf("\nRC %d\n", err);
+}
+
+static void show(const char *path)
+{
+	static char text[4096];
+	FILE *file = fopen(path, "r");
+	size_t got;
+
+	if (!file)
+		fail(path);
+	got = fread(text, 1, sizeof(text), file);
+	fclose(file);
+	printf("%.*s\nRC 0\n", (int)got, text);
 }
 
 static int open_socket(int mark, int priority)
@@ -135,6 +164,10 @@ int main(void)
 		words[count] = NULL;
 		if (count > 1 && !strcmp(words[0], "run"))
 			run(words + 1);
+		else if (count > 2 && !strcmp(words[0], "write"))
+			write_line(words + 1);
+		else if (count > 1 && !strcmp(words[0], "show"))
+			show(words[1]);
 		else if (count > 3 && !strcmp(words[0], "load"))
 			load(count - 1, words + 1);
 		else if (count)

@@ -182,6 +182,15 @@ static u64 hop_random(u64 *state)
 	return *state * 0x2545f4914f6cdd1dULL;
 }
 
+/* 32 bits have no operator for it */
+static u64 hop_rest(u64 number, u64 divisor)
+{
+	u64 rest;
+
+	div64_u64_rem(number, divisor, &rest);
+	return rest;
+}
+
 /* ---------------------------------------------------------------- packets */
 
 static void hop_kick(struct hop_stream *s)
@@ -249,7 +258,7 @@ static struct sk_buff *hop_skb(struct hop_stream *s)
 	if (!skb)
 		return NULL;
 	if (s->c.flows)
-		flow = s->sent % s->c.flows;
+		flow = hop_rest(s->sent, s->c.flows);
 	skb_reset_mac_header(skb);
 	skb_set_network_header(skb, ETH_HLEN);
 	skb_set_transport_header(skb, ETH_HLEN + sizeof(*ip));
@@ -668,8 +677,8 @@ static netdev_tx_t hop_xmit(struct sk_buff *skb, struct net_device *dev)
 		refuse = hop_refuse(skb, now);
 	if (counts && !refuse) {
 		hop_meter(skb, len + segs * (u32)meter.c.overhead, now);
-		stall = meter.f.stall && !(hop_random(&meter.rng) % meter.f.stall);
-		stop = meter.f.stopq && !(hop_random(&meter.rng) % meter.f.stopq);
+		stall = meter.f.stall && !hop_rest(hop_random(&meter.rng), meter.f.stall);
+		stop = meter.f.stopq && !hop_rest(hop_random(&meter.rng), meter.f.stopq);
 		meter.stalls += stall;
 		meter.stops += stop;
 	}
@@ -849,7 +858,7 @@ static int hop_cmd_stream(char *args)
 	if (c.queue >= queues || (c.mode != HOP_SATURATE && !c.rate) ||
 	    (c.gso ? c.size <= 54 || c.size > GSO_MAX_SIZE - 1 :
 		     c.size > IP_MAX_MTU + ETH_HLEN) ||
-	    (c.on && !c.off) || (c.gso && (c.size - 54) / c.gso >= U16_MAX)) {
+	    (c.on && !c.off) || (c.gso && div64_u64(c.size - 54, c.gso) >= U16_MAX)) {
 		pr_err("queue %lld, rate %llu, size %llu, gso %llu or on %llu is out of range\n",
 		       c.queue, c.rate, c.size, c.gso, c.on);
 		return -EINVAL;
@@ -921,7 +930,7 @@ static int hop_bins(u64 ns)
 
 static void hop_stream_start(struct hop_stream *s)
 {
-	s->worker = &hop_worker[s->c.queue % hop_workers];
+	s->worker = &hop_worker[hop_rest(s->c.queue, hop_workers)];
 	s->frac = 0;
 	s->rng = hop_seed ^ (s->index + 1) * 0x9e3779b97f4a7c15ULL ?: 1;
 	s->filled = 0;
