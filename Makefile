@@ -45,11 +45,11 @@ deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq
 	@$(LAB) setup iproute2
 	@$(LAB) module --deb
 
-openwrt: tree ## the same as a feed for OpenWrt [ALL=1: built for arm64, arm and mips, with compilers and kernels that are fetched]
+openwrt: tree ## the same as a feed for OpenWrt [ALL=1: also compiled for arm64, arm and mips]
 	@$(LAB) setup iproute2
 	@$(LAB) openwrt $(call flags,ALL)
 
-demo: build ## loads that hurt, over 1 to 256 queues, in virtual time: the table [ALL=1: all of its rows; COMPARE=1: of the other kernels as well]
+demo: build ## loads that hurt, over 1 to 256 queues, in virtual time [ALL=1: all rows; COMPARE=1: all columns]
 	@$(LAB) demo $(call flags,ALL COMPARE)
 
 smoke: build ## KUnit and two shared queues under one rate: under a minute once built
@@ -59,10 +59,10 @@ smoke: build ## KUnit and two shared queues under one rate: under a minute once 
 shell: build ## a shell in the patched kernel, with a multiqueue device and its tc
 	@$(LAB) shell
 
-kunit: build ## the series' KUnit suite, run by kunit.py
+kunit: build ## run the KUnit suites of the series
 	@$(LAB) kunit
 
-tdc: build ## tc-testing, ours and the base's own beside what the base gave [BASE=1: measure that again]
+tdc: build ## tc-testing: new cases pass, old ones end as on the unpatched kernel [BASE=1: measure that again]
 	@$(LAB) setup venv
 	@$(LAB) tdc $(call flags,BASE)
 
@@ -73,18 +73,18 @@ ynl: build ## the new attributes by the tree's own netlink description, without 
 compat: build ## an unpatched tc and old commands: the same bytes as on the unpatched kernel [BASE=1: measure that again]
 	@$(LAB) compat $(call flags,BASE)
 
-torture: tree ## trees of qdiscs in random order, under traffic: no splat, hang or leak [SEED=1 SEEDS=4 OPS=500; LONG=1: 100,000; FAULTS=1: plants faults; REPLAY=file]
+torture: tree ## trees of qdiscs in random order, under traffic [SEED=1 SEEDS=4 OPS=500 LONG=1 FAULTS=1 REPLAY=file]
 	@$(LAB) setup iproute2
 	@$(LAB) kernel debug $(if $(FAULTS),faults)
 	@$(LAB) torture $(call options,SEED SEEDS OPS REPLAY) $(call flags,LONG FAULTS)
 
-changes: build ## options of cake and tbf at random under load: the rate is right afterwards [SEED=1 SEEDS=20 OPS=40]
+changes: build ## options of cake and tbf at random under load [SEED=1 SEEDS=20 OPS=40]
 	@$(LAB) changes $(call options,SEED SEEDS OPS)
 
-fuzz: ## the C files of rate group and rate tree in user space: random scenarios keep their rules [SEED=1 SEEDS=20000; FAMILY=name; V=1; SAN=1; FAULTS=1: plants faults]
+fuzz: ## rate group and rate tree in user space, random loads [SEED=1 SEEDS=20000 FAMILY=tree SAN=1 FAULTS=1]
 	@$(LAB) fuzz $(call options,SEED SEEDS FAMILY THREADS SAN) $(call flags,FAULTS)
 
-syz: tree ## rtnetlink and packets at random, by what code they reach, under KASAN and lockdep [MINUTES=10 SEED=1; ONLY=syz-smp; REPLAY=file; FAULTS=1: plants faults]
+syz: tree ## coverage-guided fuzzing of rtnetlink and packets [MINUTES=10 SEED=1 ONLY=syz-smp REPLAY=file FAULTS=1]
 	@$(LAB) syz $(call options,MINUTES SEED ONLY) $(if $(REPLAY),--replay '$(REPLAY)') $(if $(FAULTS),--faults all)
 
 mutants: tree ## break the series' lines one at a time; every one must be caught
@@ -99,11 +99,11 @@ ladder: tree ## each series with only those before it: its kernel, its KUnit and
 	@$(LAB) setup iproute2 venv
 	@$(LAB) ladder $(SERIES)
 
-check: tree ## what netdev asks of each patch and of the series, as one table [FAST=1: with this compiler and these packages, and each series compiled once, what it touches]
+check: tree ## what netdev asks of each patch and of the series [FAST=1: with this compiler, once for each series]
 	@$(LAB) setup iproute2 sparse venv $(if $(FAST),,check)
 	@$(LAB) check $(call flags,FAST)
 
-test: ## every kind of test but coverage, ladder and gauntlet, some in part: "N passed, N failed"
+test: ## all tests but coverage, ladder, gauntlet, drivers and cost: "N passed, N failed"
 	@$(LAB) setup packages
 	@$(LAB) test
 
@@ -119,7 +119,7 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) cost $(call options,CASE JOBS)
 
-users: build ## memory and time of the kernel that a user takes by sharing, beside the unpatched kernel
+users: build ## kernel memory and time that a user of a network namespace can take by sharing
 	@$(LAB) users $(call options,KERNELS)
 
 trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
@@ -129,25 +129,25 @@ figures: build ## the evaluation in virtual time, beside rivals: tables, picture
 	@$(LAB) setup figures
 	@$(LAB) figures
 
-reported: build ## what users of cake_mq reported, and of htb, tbf and cake below mq: the tables in module/README.md
+reported: build ## what users of cake_mq, htb, tbf and cake reported, again: the tables in module/README.md
 	@$(LAB) setup reported
 	@$(LAB) reported
 
-stock: tree ## the packages of make deb on Debian's own kernels, in QEMU [ALL=1: 6.1, 6.12 and the newest backport]
+stock: tree ## the packages of make deb on Debian kernels, in QEMU [ALL=1: 6.1, 6.12 and the newest backport]
 	@$(LAB) setup iproute2
 	@$(LAB) stock $(call flags,ALL)
 
-arches: ## the simulators of make fuzz as programs of other architectures, by compilers that it installs [ARCH=mips; all: mips, arm, arm64, riscv, i386, s390; BOOT=1: kernels with the KUnit suites instead]
+arches: ## the C files on mips, arm, arm64, riscv, i386 and s390 [ARCH=mips; BOOT=1: kernels in QEMU]
 	@$(LAB) arches --all $(call options,ARCH) $(call flags,BOOT)
 
-litmus: tree ## the orderings that the code relies on, by the kernel's memory model; needs herd7 [HERD7=path]
+litmus: tree ## the orderings that the code relies on, by the kernel memory model; needs herd7 [HERD7=path]
 	@$(LAB) litmus
 
-drivers: tree ## what the drivers of igb, virtio-net and vmxnet3 send when queues, rings, MTU, link and qdiscs change [ON=igb; SETUPS='mq + cake shared'; EVENTS=channels,down]
+drivers: tree ## igb, virtio-net, vmxnet3, veth while queues, rings, MTU, link change [ON=veth SETUPS= EVENTS=]
 	@$(LAB) setup iproute2 qemu
 	@$(LAB) drivers $(call options,ON SETUPS EVENTS)
 
-gauntlet: tree ## four CPUs in QEMU, kernels with KASAN and with KCSAN: KUnit, tdc, torture, crowds [LONG=1: more of it; OPS=1000; ON=kasan; JOBS=tdc; REPLAY=file; BASE=1: measures the base's races]
+gauntlet: tree ## the whole: four CPUs, KASAN, KCSAN, and all that takes hours [LONG=1 OPS=1000 ON=kasan JOBS=tdc]
 	@$(LAB) setup iproute2 venv qemu
 	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) arches --boot --all && $(LAB) syz --only syz --minutes 120)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
