@@ -227,14 +227,14 @@ static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
 }
 
 /**
- * qdisc_shared_used - a device will use more or fewer TX queues
+ * qdisc_shared_used - tell children how many TX queues will be in use
  * @parent: the root of the device
  * @from: how many it uses
  * @to: how many it is going to use
  *
- * Tells each child. A queue that comes into use has the default qdisc unless
- * somebody has put another one there. Warns if that leaves it without a limit
- * where others have one together.
+ * Warns if a queue that comes into use has the default qdisc, and so no limit,
+ * where others have one together. A qdisc that somebody has put there may have
+ * a limit of its own, or none on purpose.
  *
  * Context: process context, RTNL held.
  */
@@ -252,7 +252,7 @@ void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 		child = rtnl_dereference(dev->_tx[i].qdisc_sleeping);
 		if (qdisc_shared_limits(child, to))
 			limited = child;
-		else if (i >= from && i < to)
+		else if (!child->handle && i >= from && i < to)
 			open = i;
 	}
 	if (!limited || open == to || limited->shared->warned ||

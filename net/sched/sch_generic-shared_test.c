@@ -558,21 +558,26 @@ static void sqt_test_used(struct kunit *test)
 	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
 	sqt_add(1, SQT_A, "A1 in");
-	sqt_add(2, SQT_P, "");
-	sqt_set_queues(1, "P2 reset");
+	sqt_set_queues(1, "");
 	KUNIT_EXPECT_EQ(test, sqt.told, 1);
 	sqt_set_queues(2, "2 is open");
 	KUNIT_EXPECT_EQ(test, sqt.told, 2);
 	/* Once, until another one joins */
-	sqt_set_queues(1, "P2 reset");
+	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
 	sqt_set_queues(2, "");
-	sqt_add(2, SQT_A, "A2 in, P2 reset");
-	sqt_set_queues(1, "A2 reset");
+	sqt_add(1, SQT_A, "A1 in, A1 out, A1 reset");
+	sqt_set_queues(1, "");
 	sqt_set_queues(2, "2 is open");
 
+	/* Somebody wants it as it is */
+	sqt_add(1, SQT_A, "A1 in, A1 out, A1 reset");
+	sqt_add(2, SQT_P, "");
+	sqt_set_queues(1, "P2 reset");
+	sqt_set_queues(2, "");
+
 	/* Both are, or none, or only the new one */
-	sqt_add(2, SQT_A, "A2 in, A2 out, A2 reset");
+	sqt_add(2, SQT_A, "A2 in, P2 reset");
 	sqt.limited = BIT(1) | BIT(2);
 	sqt_set_queues(1, "A2 reset");
 	sqt_set_queues(2, "");

@@ -56,8 +56,8 @@
  *	rate: it is made up for at once, as by one shaper for all. Many members
  *	may be called late at the same time, by a slow tick or on a busy CPU. So
  *	a member that asks for a slot late lets the others go first. If the
- *	owner sets ``late_bytes``, the member makes up for that much instead, in
- *	one slot.
+ *	owner sets ``late_bytes``, the member makes up for that much instead, or
+ *	for 1 ms if that is more, in one slot.
  *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now

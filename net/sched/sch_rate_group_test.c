@@ -1847,7 +1847,7 @@ static void rate_group_test_forget(struct kunit *test)
 	for (i = 0; i < 3; i++) {
 		sim_fill(s, 0, 1, i == 1 ? &sim_big : &huge);
 		s->member[0].part.rank = RATE_GROUP_DEFAULT_RANK + 1 - i;
-		sim_run(s, 3000 * SIM_MS);
+		sim_run(s, 1500 * SIM_MS);
 		SIM_EXPECT(s, s->group.longest, EQ,
 			   i == 1 ? 9000 : 65102);
 		if (i == 1)
