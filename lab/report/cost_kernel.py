@@ -106,6 +106,8 @@ class Kernel:
                                   for name in ("guest.config", self.machine.config)))
         preset(self.source, self.out, config, "allnoconfig", f"cost-{self.name}",
                self.machine.arguments())
+        if self.arch != "x86_64":
+            arches_tc.tools(self.arch)  # before there are threads
         self.make(self.image.name, what=f"building the kernel to count in: {self.name}",
                   estimate=25 if self.image.exists() else 350)
 
