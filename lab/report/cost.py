@@ -203,7 +203,9 @@ def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
         word, times = line.split()
         at, times = int(word, 16), int(times)
         if not at:
-            if times:
+            if times and kernel.machine.beside:
+                found[kernel.machine.beside][0] = times
+            elif times:
                 raise Die(f"{job.name}: {times} instructions were not the kernel's; leave "
                           "the guest nothing else to do")
             continue

@@ -27,7 +27,8 @@ class Machine(NamedTuple):
 
     linux: what the kernel calls it. prefix: of the compiler. config: beside guest.config. image:
     below the build. added: C files of lab/report/cost in the kernel. qemu: the program, with the
-    machine. params: of the kernel. cpu: of QEMU.
+    machine. params: of the kernel. cpu: of QEMU. beside: what of the kernel is not in its text; "":
+    nothing is.
     """
 
     linux: str
@@ -38,6 +39,7 @@ class Machine(NamedTuple):
     qemu: tuple[str, ...]
     params: tuple[str, ...]
     cpu: str
+    beside: str = ""
 
     def arguments(self) -> list[str]:
         """Of make, for the kernel."""
@@ -56,7 +58,7 @@ MACHINES = {
          f"cost_clock={SCALE}"), "max,-erms,-fsrm"),
     "arm": Machine(
         "arm", ARCHES["arm"].prefix, "arm.config", "arch/arm/boot/zImage", (),
-        ("qemu-system-arm", "-M", "virt"), ("console=ttyAMA0", "rdinit=/init"), "cortex-a15"),
+        ("qemu-system-arm", "-M", "virt"), ("console=ttyAMA0", "rdinit=/init"), "cortex-a15", "vectors"),
 }
 
 

@@ -229,8 +229,8 @@ def make_tunnel(name: str) -> None:
         return words.replace("local 10.9.0.1 remote 10.9.0.2",
                              "local 10.9.0.2 remote 10.9.0.1").replace("va", "vb")
 
-    for number, (where, words) in enumerate(
-            ((), TUNNELS[name]), (("-n", "b"), swapped(TUNNELS[name]))), 1):
+    ends = {(): TUNNELS[name], ("-n", "b"): swapped(TUNNELS[name])}
+    for number, (where, words) in enumerate(ends.items(), 1):
         command("ip", *where, "link", "add", "t0", *words.split())
         command("ip", *where, "addr", "add", f"10.8.0.{number}/24", "dev", "t0")
         command("ip", *where, "link", "set", "t0", "up")
@@ -241,7 +241,7 @@ def peer_keys() -> None:
     private = [command("wg", "genkey").strip() for _ in range(2)]
     public = [command("wg", "pubkey", text=key).strip() for key in private]
     for number, where in enumerate(((), ("ip", "netns", "exec", "b"))):
-        command(*where, "wg", "set", "t0", "private-key", "/dev/stdin", "listen-port", "51820",
+        command(*where, "wg", "set", "t0", "private-key", "/proc/self/fd/0", "listen-port", "51820",
                 "peer", public[1 - number], "allowed-ips", "0.0.0.0/0", "endpoint",
                 f"10.9.0.{2 - number}:51820", text=private[number])
 
@@ -257,7 +257,7 @@ addr add 10.9.0.1/24 dev va
 link set va up""")
     command("ip", "-n", "b", "-batch", "-", text="addr add 10.9.0.2/24 dev vb\nlink set vb up")
     rates, longest = [], 0
-    for name, words in TUNNELED:
+    for port, (name, words) in enumerate(TUNNELED, 5201):
         make_tunnel(name)
         if name == "wireguard":
             peer_keys()
@@ -266,9 +266,13 @@ link set va up""")
             "root": f"cake {cake}", "shared": f"cake_mq {cake}", "each": "mq"}[kind])
         for queue in range(QUEUES) if kind == "each" else ():
             tc(f"qdisc replace dev va parent 1:{queue + 1:x} cake {cake}")
-        command("ip", "netns", "exec", "b", "iperf3", "-s", "-1", "-D", "-B", "10.8.0.2")
+        command("ip", "netns", "exec", "b", "iperf3", "-s", "-1", "-D", "-B", "10.8.0.2",
+                "-p", str(port))
         command("ping", "-c1", "10.8.0.2")
-        out = json.loads(command("iperf3", "-c", "10.8.0.2", "-J", "-t", "2", "-O", "1"))
+        out = json.loads(command("iperf3", "-c", "10.8.0.2", "-p", str(port), "-J", "-t", "2",
+                                 "-O", "1"))
+        if "error" in out:
+            raise RuntimeError(f"iperf3 through {name}: {out['error']}")
         rates.append(out["end"]["sum_received"]["bits_per_second"])
         rows = json.loads(tc("-s -j qdisc show dev va"))
         longest = max(longest, *(row["max_adj_size"] for row in rows if row["kind"] == "cake"))

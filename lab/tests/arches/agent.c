@@ -89,7 +89,7 @@ static void write_line(char **words)
 
 static void show(const char *path)
 {
-	static char text[4096];
+	static char text[400];
 	FILE *file = fopen(path, "r");
 	size_t got;
 
