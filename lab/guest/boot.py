@@ -195,7 +195,8 @@ def in_qemu(kernel: Path | str, job: Job, params: Sequence[str]) -> list[str]:
            "msize=262144 pci=noacpi tsc=reliable console=ttyS0 log_buf_len=16M SHARE=9p")
     machine = job.machine
     return [*machine.before, *qemu.command(
-        kernel, (own, *params), "-smp", str(job.cpus), *shares, *machine.words, mem=job.mem,
+        kernel, (own, *params), "-smp", f"{job.cpus},sockets={job.cpus}", *shares,
+        *machine.words, mem=job.mem,
         accel=machine.accel, program=machine.program)]
 
 

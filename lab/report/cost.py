@@ -29,7 +29,6 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from guest import qemu
 from guest.initramfs import cpio

@@ -58,7 +58,8 @@ MACHINES = {
          f"cost_clock={SCALE}"), "max,-erms,-fsrm"),
     "arm": Machine(
         "arm", ARCHES["arm"].prefix, "arm.config", "arch/arm/boot/zImage", (),
-        ("qemu-system-arm", "-M", "virt"), ("console=ttyAMA0", "rdinit=/init"), "cortex-a15", "vectors"),
+        ("qemu-system-arm", "-M", "virt"), ("console=ttyAMA0", "rdinit=/init"), "cortex-a15",
+        "vectors"),
 }
 
 
@@ -127,7 +128,7 @@ class Kernel:
             program=program)
 
     def files(self, tc: Sequence[str], hop: Sequence[str]) -> dict[str, tuple[int, bytes]]:
-        """What its guest has: {path: (mode, bytes)}. tc: lines for tc -batch; hop: for /proc/hop."""
+        """What its guest has: {path: (mode, bytes)}. tc: lines for it; hop: for /proc/hop."""
         texts = {"tc.batch": tc}
         if self.arch == "x86_64":
             listed = subprocess.run(["ldd", TC], capture_output=True, text=True, check=True).stdout
