@@ -42,7 +42,7 @@ OPEN = re.compile(r"TX queue \d+ is not limited")
 # of igb: where the register is that lets TX queue n work, and the bit of it that does
 TXDCTL, STRIDE, ENABLE = 0xE028, 0x40, 1 << 25
 EMPTY = "qdisc replace dev card root handle 9: mq"  # with the default qdisc on each queue
-ADDRESSES = {"card": "10.9.0", "card.5": "10.9.5", "bond0": "10.9.6", "br0": "10.9.7"}
+ADDRESSES = {"card": "10.9.0", "card.5": "10.9.5", "bond9": "10.9.6", "br0": "10.9.7"}
 
 
 class Missing(Exception):
@@ -397,7 +397,7 @@ class Bed:
 
     def bond(self) -> Iterator[str]:
         """The card in a bond."""
-        return self.master("bond0", "bond", "bond", "mode", "active-backup", "miimon", "100")
+        return self.master("bond9", "bond", "bond", "mode", "active-backup", "miimon", "100")
 
     def bridge(self) -> Iterator[str]:
         """The card in a bridge."""

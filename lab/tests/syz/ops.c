@@ -532,6 +532,15 @@ static struct qdisc *some_htb(int dev, unsigned int queue)
 }
 
 /* arg: rate ceil bursts prio wire */
+/* All qdiscs of a kind may have packets that do not leave within an hour */
+static void keeps_packets(int dev, enum kind kind)
+{
+	int i;
+
+	for (i = 0; i <= QUEUES; i++)
+		qdiscs[dev][i].may_stop |= qdiscs[dev][i].kind == kind;
+}
+
 static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 		 unsigned int parent, const uint8_t *arg)
 {
@@ -576,9 +585,13 @@ static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 		attr_u32(TCA_HTB_SHARED, 1);
 	nested(at);
 	err = request();
-	if (!err)
-		q->parent[minor] = parent;
-	return err;
+	if (err)
+		return err;
+	q->parent[minor] = parent;
+	/* A long packet takes hours then; other queues may share the class */
+	if (rate < 64)
+		keeps_packets(dev, HTB);
+	return 0;
 }
 
 /* dev queue minor+verb parent rate ceil bursts prio wire */
@@ -765,8 +778,11 @@ static int do_link(const uint8_t *arg)
 	if (arg[1] % 4 == 1)
 		return err;
 	link_message(RTM_NEWLINK, 0, index, IFF_UP, IFF_UP);
-	if (arg[1] % 4 == 2)
+	if (arg[1] % 4 == 2) {
 		attr_u32(IFLA_TXQLEN, arg[2] % 4 * 100);
+		/* pfifo_fast of 7.3.4 drops what does not fit any more, and still counts it */
+		keeps_packets(arg[0] % DEVICES, NONE);
+	}
 	if (arg[1] % 4 == 3)
 		attr_u32(IFLA_MTU, mtus[arg[2] % 4]);
 	return request();
