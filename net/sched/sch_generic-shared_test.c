@@ -554,6 +554,14 @@ static void sqt_test_device(struct kunit *test)
 static void sqt_test_used(struct kunit *test)
 {
 	sqt_ops[0].shared_queues = sqt_queues;
+	/* One that was in use before is no news */
+	sqt.limited = BIT(2);
+	sqt_add(2, SQT_A, "A2 in");
+	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "");
+	sqt_add(2, NULL, "A2 out, A2 reset");
+	sqt.told = 0;
+
 	sqt.limited = BIT(1);
 	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
