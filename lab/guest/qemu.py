@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+RTC = ("-rtc", "base=2026-01-01,clock=vm")  # its clock is the guest's time, not the host's
+
 
 class Machine(NamedTuple):
     """What QEMU is given beside a kernel, CPUs, memory and the host's files.

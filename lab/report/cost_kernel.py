@@ -2,7 +2,6 @@
 """The kernels that make cost counts instructions of, and how QEMU starts them."""
 
 import re
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +18,8 @@ HERE = ROOT / "lab/report/cost"
 TREES = {"base": BUILD / "linux-base", "patched": BUILD / "linux"}
 SCALE = 100  # instructions of a nanosecond in a guest of x86_64
 BUSYBOX, TC = Path("/bin/busybox"), BUILD / "iproute2/tc/tc"
-ICOUNT = ("-icount", "shift=0,sleep=off", "-seed", "1", "-rtc", "base=2026-01-01,clock=vm")
+ICOUNT = ("-icount", "shift=0,sleep=off", "-seed", "1", *qemu.RTC)
+ARM = arches_tc.MACHINES["arm"]
 
 
 class Machine(NamedTuple):
@@ -57,9 +57,9 @@ MACHINES = {
         ("console=ttyS0", "reboot=t", "tsc=reliable", f"tsc_early_khz={SCALE * 1000000}",
          f"cost_clock={SCALE}"), "max,-erms,-fsrm"),
     "arm": Machine(
-        "arm", ARCHES["arm"].prefix, "arm.config", "arch/arm/boot/zImage", (),
-        ("qemu-system-arm", "-M", "virt"), ("console=ttyAMA0", "rdinit=/init"), "cortex-a15",
-        "vectors"),
+        "arm", ARCHES["arm"].prefix, "arm.config", ARM.image, (),
+        (f"qemu-system-{ARM.qemu}", *ARM.words), (f"console={ARM.console}", "rdinit=/init"),
+        "cortex-a15", "vectors"),
 }
 
 
@@ -157,5 +157,4 @@ class Kernel:
 
 def present(arch: str) -> bool:
     """Whether what it takes to count on an architecture is here."""
-    return arch == "x86_64" or (ARCHES[arch].complete()
-                                and bool(shutil.which(MACHINES[arch].qemu[0])))
+    return arch == "x86_64" or ARCHES[arch].complete(ARCHES[arch].system)

@@ -182,8 +182,7 @@ def tried(arch: str) -> tuple[int, list[str], dict[str, float]]:
     words = qemu.command(
         BUILD / f"kunit-{arch}" / machine.image,
         (f"console={machine.console} rdinit=/init kunit.enable=0 panic=-1 loglevel=2",),
-        *machine.words, "-icount", f"shift={INSTRUCTION}", "-rtc",
-        "base=2026-01-01,clock=vm", "-initrd", initrd, cpu="",
+        *machine.words, "-icount", f"shift={INSTRUCTION}", *qemu.RTC, "-initrd", initrd, cpu="",
         program=f"qemu-system-{machine.qemu}")
     text, _ = qemu.watch(words, OUT / f"{arch}-tc.log", TIMEOUT)
     return read(arch, text)

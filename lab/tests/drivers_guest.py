@@ -189,8 +189,8 @@ class Bed:
             command("ip", "link", "add", "card", *ends, "address", CARD, "type", "veth", "peer",
                     "name", "peer0", "netns", "peer", *ends)
         else:
-            for name in MODULES:
-                self.module(name, load=True)
+            if bad := [name for name in MODULES if not self.module(name, load=True)]:
+                raise RuntimeError(f"not loaded: {bad}")
             command("ip", "link", "set", named(PEER), "netns", "peer", "name", "peer0")
         for number in (0, 6, 7):
             command("ip", "-n", "peer", "addr", "add", f"10.9.{number}.2/24", "dev", "peer0")
@@ -205,19 +205,11 @@ class Bed:
     # -- the parts
 
     def module(self, name: str, load: bool) -> bool:
-        """Whether a module of the series is loaded, or was unloaded."""
-        if load and os.path.isdir(f"/sys/module/{name}"):
-            return True
+        """Whether a module of the series was loaded or unloaded."""
         file = BUILD / f"x86-drivers/net/sched/{name}.ko"
         words = ("insmod", str(file)) if load else ("rmmod", name)
         return file.exists() and not subprocess.run(words, capture_output=True,
                                                     check=False).returncode
-
-    def loaded(self) -> None:
-        """Load the modules of the series, each after those that it needs."""
-        if bad := [name for name in MODULES if self.driver != "veth"
-                   and not self.module(name, load=True)]:
-            raise RuntimeError(f"not loaded: {bad}")
 
     def tc(self, *lines: str) -> None:
         """Carry out lines of tc; RuntimeError if one is refused."""
@@ -492,7 +484,6 @@ def run(spec: dict) -> Iterator[dict]:
             bed.setup, bed.lines = setup, []
         else:
             bed = Bed(spec["driver"], setup)
-            bed.loaded()
         bed.up()
         bed.shape()
         bed.send("card")

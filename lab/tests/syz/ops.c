@@ -531,7 +531,6 @@ static struct qdisc *some_htb(int dev, unsigned int queue)
 	return find_htb(dev, queue);
 }
 
-/* arg: rate ceil bursts prio wire */
 /* All qdiscs of a kind may have packets that do not leave within an hour */
 static void keeps_packets(int dev, enum kind kind)
 {
@@ -541,6 +540,7 @@ static void keeps_packets(int dev, enum kind kind)
 		qdiscs[dev][i].may_stop |= qdiscs[dev][i].kind == kind;
 }
 
+/* arg: rate ceil bursts prio wire */
 static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 		 unsigned int parent, const uint8_t *arg)
 {
