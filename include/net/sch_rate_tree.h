@@ -292,7 +292,6 @@ struct rate_tree_member {
 	u32			backlog;
 	bool			paused;
 	u64			paused_until;
-	u64			since;
 	struct list_head	list;
 	struct list_head	owing;
 	u8			payer;
@@ -301,6 +300,7 @@ struct rate_tree_member {
 	struct llist_node	post;
 
 	/* Written under the lock of the queue, read under that of the tree */
+	u64			since;
 	u32			wanted;
 	u32			longest;
 	u32			begun;

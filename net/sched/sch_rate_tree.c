@@ -552,6 +552,7 @@ static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
 static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree *t = m->queue->tree;
+	u64 since = READ_ONCE(m->since);
 
 	if (m->waits)
 		return;
@@ -559,7 +560,8 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	rate_tree_charge_debt(m, now);
 	rate_tree_allow(m, now);
 	if (!rate_tree_has_waiting(&t->root))
-		rate_tree_skip_time(t, m->since);
+		/* A torn value, on 32 bits, must not be one to come */
+		rate_tree_skip_time(t, after(since, now) ? now : since);
 	/* It has no claim to what others had when it did not wait */
 	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
@@ -643,7 +645,7 @@ static void rate_tree_push_slot(struct rate_tree_member *m, u64 start, u64 now,
 /* How many bytes does a member want that it was not granted? */
 static u32 rate_tree_missing(const struct rate_tree_member *m)
 {
-	u32 pending = m->granted - READ_ONCE(m->begun);
+	u32 pending = READ_ONCE(m->granted) - READ_ONCE(m->begun);
 	u32 wanted = READ_ONCE(m->wanted);
 
 	return wanted > pending ? wanted - pending : 0;
@@ -956,7 +958,7 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 			continue;
 		list_del_init(&m->list);
 		m->paused = false;
-		m->since = now;
+		WRITE_ONCE(m->since, now);
 		q->nbacklogged++;
 		rate_tree_post(m);
 	}
@@ -1274,7 +1276,7 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 		return;
 
 	if (!m->backlog) {
-		m->since = now;
+		WRITE_ONCE(m->since, now);
 		if (!q->nbacklogged++)
 			q->since = now;
 	}
