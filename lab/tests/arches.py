@@ -74,7 +74,8 @@ def booted(arch: str) -> tuple[int, list[str]]:
     run([sys.executable, kunit.TOOL, "run", f"--arch={one.linux}", f"--build_dir={out}",
          f"--cross_compile={one.prefix}", f"--make_options=CC=ccache {one.prefix}gcc",
          "--make_options=W=1", "--kunitconfig=net/sched", f"--jobs={JOBS}",
-         *(f"--kconfig_add=CONFIG_{name}=y" for name in (*BESIDE, *arches_tc.NEEDED)),
+         *(f"--kconfig_add=CONFIG_{name}=y" for name in (
+             *BESIDE, *arches_tc.NEEDED, *arches_tc.MACHINES[arch].needed)),
          f"--timeout={BOOTED}", f"--json={result}"],
         job, f"{arch}: building and booting a kernel", 90, cwd=KERNEL.dir, ok=range(256),
         env=dict(kernel_env(), TERM="dumb"))

@@ -36,17 +36,21 @@ LEAST, QUEUES = 0.02, 4  # of the rate, that a queue sends; of the device
 
 
 class Machine(NamedTuple):
-    """A machine of QEMU, as kunit.py starts it: program, image below the build, console, words."""
+    """A machine of QEMU, as kunit.py starts it: program, image below the build, console, words.
+
+    needed: options of the kernel, beside NEEDED, for the programs of its architecture.
+    """
 
     qemu: str
     image: str
     console: str
     words: tuple[str, ...]
+    needed: tuple[str, ...] = ()
 
 
 MACHINES = {
     "mips": Machine("mips", "vmlinux", "ttyS0", ("-M", "malta")),
-    "arm": Machine("arm", "arch/arm/boot/zImage", "ttyAMA0", ("-M", "virt")),
+    "arm": Machine("arm", "arch/arm/boot/zImage", "ttyAMA0", ("-M", "virt"), ("VFP",)),
     "arm64": Machine("aarch64", "arch/arm64/boot/Image.gz", "ttyAMA0",
                      ("-M", "virt", "-cpu", "max")),
     "riscv": Machine("riscv64", "arch/riscv/boot/Image", "ttyS0", ("-M", "virt", "-cpu", "rv64")),
