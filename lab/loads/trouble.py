@@ -157,6 +157,22 @@ def requeued(bed: Bed, rate: float = 1e9, busy: float = 3e-3, late: float = 50e-
     return {"excess": hop.run(0.1)["excess"]["bytes"]}
 
 
+def cut_off(bed: Bed, rate: float = 1e9, queues: int = 4) -> dict:
+    """The link goes down and up while all queues but one have a packet that the device has
+    refused, and nothing else; then only that one has packets: how far off the rate it is, %."""
+    hop = bed.prepare(rate, queues)
+    hop.streams(range(1, queues), stop=0.015, refuse=1, **paced(1e6, size=64))
+    hop.stream(0, start=0.1)
+    hop.meter(rate, from_s=0.15)
+
+    def change():
+        time.sleep(0.02)
+        for state in ("down", "up"):
+            command("ip", "link", "set", NAME, state)
+
+    return {"deviation": deviation(beside_run(hop, 0.35, change), rate)}
+
+
 def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
     """A saturated TX queue hangs and, below tbf, its inner qdisc is replaced by an empty
     one; the others have bursts, all at once, of half the rate."""
