@@ -28,6 +28,13 @@ def gso(bed: Bed, options: str, size: int = 64000) -> dict:
             "jain": jain([q["bytes"] for q in got["queues"]])}
 
 
+def flap(down: float = 0, up: float = 0) -> None:
+    """The link goes down and up: s to wait after each."""
+    for state, pause in (("down", down), ("up", up)):
+        command("ip", "link", "set", NAME, state)
+        time.sleep(pause)
+
+
 def disturbed(bed: Bed, what: str) -> dict:
     """Eight saturated queues while the rate changes 1000 times a second, or the link
     goes down and up 30 times; of the latter, the figures are of a run after that."""
@@ -42,16 +49,14 @@ def disturbed(bed: Bed, what: str) -> dict:
             bed.change((1 + number % 2) * 1e9)
             time.sleep(0.001)
 
-    def flap():
+    def flaps():
         time.sleep(0.1)  # hop0 does not start a run while it is down
         for _ in range(30):
-            for state, pause in (("down", 0.003), ("up", 0.012)):
-                command("ip", "link", "set", NAME, state)
-                time.sleep(pause)
+            flap(down=0.003, up=0.012)
 
     hop.streams(range(8))
     hop.meter(rate, from_s=0.2)
-    other = threading.Thread(target=change if what == "rate changes" else flap)
+    other = threading.Thread(target=change if what == "rate changes" else flaps)
     other.start()
     got = hop.run(1.2)
     done.set()
@@ -106,8 +111,7 @@ def after_drops(bed: Bed, end: str, rate: float = 100e6, queues: int = 4,
         if end == "egress":
             bed.change(rate, end, queues)
         else:
-            for state in ("down", "up"):
-                command("ip", "link", "set", NAME, state)
+            flap()
 
     return {"deviation": deviation(beside_run(hop, begin + 0.05, change), rate)}
 
@@ -167,8 +171,7 @@ def cut_off(bed: Bed, rate: float = 1e9, queues: int = 4) -> dict:
 
     def change():
         time.sleep(0.02)
-        for state in ("down", "up"):
-            command("ip", "link", "set", NAME, state)
+        flap()
 
     return {"deviation": deviation(beside_run(hop, 0.35, change), rate)}
 

@@ -552,16 +552,18 @@ static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
 static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree *t = m->queue->tree;
-	u64 since = READ_ONCE(m->since);
 
 	if (m->waits)
 		return;
 
 	rate_tree_charge_debt(m, now);
 	rate_tree_allow(m, now);
-	if (!rate_tree_has_waiting(&t->root))
+	if (!rate_tree_has_waiting(&t->root)) {
+		u64 since = READ_ONCE(m->since);
+
 		/* A torn value, on 32 bits, must not be one to come */
 		rate_tree_skip_time(t, after(since, now) ? now : since);
+	}
 	/* It has no claim to what others had when it did not wait */
 	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
