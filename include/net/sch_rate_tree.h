@@ -268,6 +268,7 @@ struct rate_tree_queue {
  *	above their ceil, a bit for each level, and the root if a slot had to
  *	wait; the owner clears it
  * @posted: it is in @posts of its queue: cleared under the tree's lock
+ * @asked: it has been posted, and may not have got what it wanted
  * @post: in @posts of its queue
  * @wanted: its backlog less what is left of its slot, bytes
  * @longest: length of the longest packet of this backlog, bytes
@@ -297,6 +298,7 @@ struct rate_tree_member {
 	u8			payer;
 	u8			above_ceil;
 	bool			posted;
+	bool			asked;
 	struct llist_node	post;
 
 	/* Written under the lock of the queue, read under that of the tree */

@@ -216,7 +216,7 @@ static void rate_group_next_period(const struct rate_group_member *m, u64 now)
 	u64 rounds;
 
 	/* Another CPU may be ahead by a unit */
-	if (longest == ETH_FRAME_LEN || (s32)age < 0)
+	if (longest == ETH_FRAME_LEN || age == U32_MAX)
 		return;
 
 	/* At low rates, some rounds take longer than that */
@@ -282,8 +282,10 @@ u64 rate_group_round(const struct rate_group_member *m, u32 weight)
 		  GENMASK_ULL(RATE_GROUP_SUM_BITS - 1, 0);
 	u64 ns = min(to_ns(m, READ_ONCE(m->group->longest)), NSEC_PER_SEC);
 
-	return min(mul_u64_u64_div_u64(ns, max(sum, weight), max(weight, 1)),
-		   NSEC_PER_SEC);
+	/* Beyond that ratio it is a second, and the quotient might not fit */
+	weight = max(weight, 1U);
+	sum = clamp_t(u64, sum, weight, (u64)weight << 30);
+	return min(mul_u64_u64_div_u64(ns, sum, weight), NSEC_PER_SEC);
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_round, "NET_SCHED_INTERNAL");
 

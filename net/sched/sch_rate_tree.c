@@ -834,6 +834,7 @@ static void rate_tree_post(struct rate_tree_member *m)
 	/* Within a slot, it looks again with each packet */
 	if (q->sender != m)
 		smp_mb(); /* pairs with that in rate_tree_grant() */
+	m->asked = true;
 	/* Pairs with rate_tree_collect(): what that has set is seen */
 	if (smp_load_acquire(&m->posted) || READ_ONCE(m->waits) ||
 	    !rate_tree_missing(m))
@@ -1163,11 +1164,17 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 /* Does a member want slots, or has it some that have not begun? Each of these
  * is set before the one that is read before it is cleared.
  */
-static bool rate_tree_busy(const struct rate_tree_member *m)
+static bool rate_tree_busy(struct rate_tree_member *m)
 {
+	/* Below the rate it has not asked, and this takes no barriers */
+	if (!m->asked)
+		return false;
+
 	/* Pair with rate_tree_collect() and rate_tree_grant() */
-	return smp_load_acquire(&m->posted) || smp_load_acquire(&m->waits) ||
-	       READ_ONCE(m->granted) != m->begun;
+	m->asked = smp_load_acquire(&m->posted) ||
+		   smp_load_acquire(&m->waits) ||
+		   READ_ONCE(m->granted) != m->begun;
+	return m->asked;
 }
 
 /* Bytes that a member has sent and is not charged for */
@@ -1232,7 +1239,7 @@ void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
 
 /* Does a member need no slot for so many bytes? */
-static bool rate_tree_free(const struct rate_tree_member *m, u64 now, u32 bytes)
+static bool rate_tree_free(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	const struct rate_tree_queue *q = m->queue;
 
