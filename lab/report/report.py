@@ -160,6 +160,8 @@ def figures() -> dict[str, str]:
         "compat": f"{len(read('compat-base')['commands'])}",
         "torture": f"{torture['operations']:,}",
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
+        "gain": ", ".join(f"{gained(label, f'root {kind}')} times as much as root `{kind}`"
+                          for label, kind in (("series", "cake"), ("shared htb", "htb"))),
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
@@ -167,6 +169,13 @@ def figures() -> dict[str, str]:
            for what, name in (("picture", "scenarios"), ("bench", "bench"),
                               ("reported", "reported"), ("reports", "reports"))},
     }
+
+
+def gained(label: str, beside: str) -> str:
+    """How many times as much two CPUs pass: packets of 64 bytes, below the rate."""
+    speeds = {row["label"]: row["pps_2"] for row in read("smp")["speeds"]
+              if row["case"] == "64 bytes, below the rate"}
+    return f"{speeds[label] / speeds[beside]:.1f}"
 
 
 def minutes(took: dict, kind: str) -> int:
