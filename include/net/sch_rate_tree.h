@@ -53,6 +53,7 @@ struct rate_tree_speed {
  * @rate_speed: @rate as time
  * @ceil_speed: @ceil as time
  * @max_slot: longest slot, bytes
+ * @max_lead: how far its @vtime may be ahead: a slot of 2^28 bytes
  * @wanted_rate: sum of the rates of its children that want slots, bytes/s;
  *	wraps around
  * @nwaiting: number of members, here and in classes below, that want slots
@@ -91,6 +92,7 @@ struct rate_tree_class {
 	struct rate_tree_speed	rate_speed;
 	struct rate_tree_speed	ceil_speed;
 	u32			max_slot;
+	u64			max_lead;
 
 	u64			wanted_rate;
 	u32			nwaiting;

@@ -287,7 +287,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 		c->rate_until = later(c->rate_until, oldest);
 	}
 	/* It is ahead of others by its last slot at most, or this is old */
-	if (c->vtime[prio] - p->max_vtime[prio] > BIT_ULL(60))
+	if (c->vtime[prio] - p->max_vtime[prio] > c->max_lead)
 		c->vtime[prio] = p->max_vtime[prio];
 	c->cur_prio = prio;
 	c->state = RATE_TREE_READY;
@@ -811,7 +811,7 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 	smp_mb();
 	list_for_each_entry(other, &t->queues, node)
 		rate_tree_collect(other, now);
-	if (q->slots_granted == q->slots_begun) {
+	if (!rate_tree_stopped(q, now)) {
 		list_for_each_entry_safe(m, next, &q->stuck, stuck) {
 			list_del_init(&m->stuck);
 			rate_tree_line_up(m, now);
@@ -962,6 +962,8 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 		list_del_init(&m->list);
 		m->paused = false;
 		WRITE_ONCE(m->since, now);
+		/* A slot may have begun, with nothing to send */
+		WRITE_ONCE(m->wanted, m->backlog);
 		q->nbacklogged++;
 		rate_tree_post(m);
 	}
@@ -1166,13 +1168,19 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
  */
 static bool rate_tree_busy(struct rate_tree_member *m)
 {
-	/* Below the rate it has not asked, and this takes no barriers */
-	if (!m->asked)
+	/* Below the rate it has not asked, and this takes no barriers. The lock
+	 * holder may still grant what it finds wanted just after it had seen
+	 * nothing.
+	 */
+	if (!m->asked && !READ_ONCE(m->waits) &&
+	    READ_ONCE(m->granted) == m->begun)
 		return false;
 
-	/* Pair with rate_tree_collect() and rate_tree_grant() */
-	m->asked = smp_load_acquire(&m->posted) ||
-		   smp_load_acquire(&m->waits) ||
+	/* Pairs with rate_tree_collect() */
+	if (smp_load_acquire(&m->posted))
+		return true;
+	/* Pairs with rate_tree_grant() */
+	m->asked = smp_load_acquire(&m->waits) ||
 		   READ_ONCE(m->granted) != m->begun;
 	return m->asked;
 }
@@ -1414,6 +1422,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 	c->quantum = quantum;
 	c->prio = prio;
 	c->max_slot = min(most, U32_MAX);
+	c->max_lead = div_u64(BIT_ULL(60), max(quantum, 1U));
 	rate_tree_requeue(c, at);
 	if (!was && rate_tree_has_waiting(&t->root))
 		t->tat = later(t->tat, now);

@@ -737,7 +737,8 @@ static void rate_tree_test_ceils(struct kunit *test)
 static void rate_tree_test_wrap(struct kunit *test)
 {
 	static const u64 served[] = {
-		BIT_ULL(63) + BIT_ULL(40), U64_MAX - BIT_ULL(40)
+		BIT_ULL(63) + BIT_ULL(40), U64_MAX - BIT_ULL(40),
+		U64_MAX - BIT_ULL(59)
 	};
 	struct sim *s;
 	int i;
@@ -1129,6 +1130,24 @@ static void rate_tree_test_one_queue(struct kunit *test)
 	sim_expect(s, 1, 790);
 	sim_expect(s, 2, 10);
 	sim_expect(s, 3, 200);
+	sim_end(s);
+}
+
+/* Where a queue cannot hold the slots of all that wait, none is left out */
+static void rate_tree_test_many(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 200 * SIM_GBIT);
+	int i, j;
+
+	for (i = 1; i <= 25; i++) {
+		sim_add(s, 0, SIM_GBIT, 200 * SIM_GBIT, 10000, 0);
+		for (j = 0; j < 5; j++)
+			sim_load(s, i, 0);
+	}
+	s->queue[0].late = 2 * NSEC_PER_USEC;
+	sim_measure(s, 2 * SIM_MS, 8 * SIM_MS);
+	for (i = 1; i <= 25; i++)
+		sim_expect(s, i, 40);
 	sim_end(s);
 }
 
@@ -1895,6 +1914,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_in_turn),
 	KUNIT_CASE(rate_tree_test_claims),
 	KUNIT_CASE(rate_tree_test_one_queue),
+	KUNIT_CASE(rate_tree_test_many),
 	KUNIT_CASE(rate_tree_test_ceil_round),
 	KUNIT_CASE(rate_tree_test_paused),
 	KUNIT_CASE(rate_tree_test_calls),
