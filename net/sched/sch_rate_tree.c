@@ -962,8 +962,10 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 		list_del_init(&m->list);
 		m->paused = false;
 		WRITE_ONCE(m->since, now);
-		/* A slot may have begun, with nothing to send */
-		WRITE_ONCE(m->wanted, m->backlog);
+		/* The rest is told when a packet was sent: else the time of the
+		 * slots that it gives back is lost again and again.
+		 */
+		WRITE_ONCE(m->wanted, 1);
 		q->nbacklogged++;
 		rate_tree_post(m);
 	}
@@ -1238,10 +1240,6 @@ void rate_tree_pause(struct rate_tree_member *m, u64 now, u64 until)
 	m->paused = true;
 	m->backlog = 1;
 	m->paused_until = until;
-	/* The rest is told when a packet was sent: else the time of the slots
-	 * that it gives back is lost again and again.
-	 */
-	WRITE_ONCE(m->wanted, 1);
 	list_add_tail(&m->list, &m->queue->paused);
 }
 EXPORT_SYMBOL_NS_GPL(rate_tree_pause, "NET_SCHED_INTERNAL");
