@@ -225,7 +225,8 @@ def rehosted(bed: Bed, rate: float = 1e9) -> dict:
     """15 hosts have a flow each when a flow mode that is not fair to hosts is changed to one
     that is: what a new host's flow gets beside them, %, here and below cake at the root.
 
-    By chance, two of the 15 flows share a queue of cake: then it is 1/14, 7.14 %.
+    By chance, some hosts share an entry of cake's table, as below an unpatched cake that is fair
+    to hosts from the start: then it is 1/15 or 1/14, 7.14 %.
     """
     figures = {}
     for key, contender in (("gets", None), ("root_gets", "cake")):

@@ -104,13 +104,18 @@ def versions() -> list[str]:
         for version in sorted(by_version, reverse=True)))
 
 
+def speeds_of(case: str) -> dict[str, dict]:
+    """{sender: its row} of a case of smp.json."""
+    return {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
+
+
 def front() -> list[str]:
     """What gets worse, on the front page, and of which version that is."""
     kernels = [table.stored()[which] for which in ("base", "patched")]
     rows = [(cell.front, "scenarios", [cell.value(figures) for figures in kernels])
             for row in table.ROWS for cell in row.cells if cell.front]
     for text, (case, *labels) in SMP_FRONT.items():
-        speeds = {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
+        speeds = speeds_of(case)
         rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
     return markdown(("load", "Linux 7.3.4", "patched", "measured with version"), (
         (text, *(f"{value:.{int(min(values) < 10)}f}" for value in values),
@@ -173,9 +178,8 @@ def figures() -> dict[str, str]:
 
 def gained(label: str, beside: str) -> str:
     """How many times as much two CPUs pass: packets of 64 bytes, below the rate."""
-    speeds = {row["label"]: row["pps_2"] for row in read("smp")["speeds"]
-              if row["case"] == "64 bytes, below the rate"}
-    return f"{speeds[label] / speeds[beside]:.1f}"
+    speeds = speeds_of("64 bytes, below the rate")
+    return f"{speeds[label]['pps_2'] / speeds[beside]['pps_2']:.1f}"
 
 
 def minutes(took: dict, kind: str) -> int:
