@@ -23,7 +23,7 @@ def is_slow(name: str) -> bool:
 
 def table(results: dict, only: Container[str] | None = None) -> list[str]:
     """The rows as lines of text; results: {kernel: figures}; only: of these scenarios."""
-    lines = [f"{'':<42}{'stock':>12}{'series 1':>12}{'all':>12}{'bound':>12}"]
+    lines = [f"{'':<42}{'Linux 7.3.4':>12}{'series 1':>12}{'all series':>12}{'bound':>12}"]
     for row in ROWS:
         cells = row.cells_of(only)
         lines += [row.title] * bool(cells)

@@ -9,6 +9,7 @@ sentences. Every command that records results does this at its end; --check only
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from host.common import ROOT, Die
@@ -23,7 +24,7 @@ BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
 # On the front page: the case of smp.json whose first contender is beside the second, one CPU
 SMP_FRONT = {"64-byte packets, rate not reached, one CPU: thousand packets/s":
-             ("64 bytes, below the rate", "stock cake_mq", "series")}
+             ("64 bytes, below the rate", "root cake", "stock cake_mq", "series")}
 
 
 def pages() -> list[Path]:
@@ -110,15 +111,20 @@ def speeds_of(case: str) -> dict[str, dict]:
 
 
 def front() -> list[str]:
-    """What gets worse, on the front page, and of which version that is."""
-    kernels = [table.stored()[which] for which in ("base", "patched")]
-    rows = [(cell.front, "scenarios", [cell.value(figures) for figures in kernels])
-            for row in table.ROWS for cell in row.cells if cell.front]
+    """What gets worse, on the front page, and of which version that is. A cell of rows.txt that
+    follows may have what cake at the root gives."""
+    base, patched = (table.stored()[which] for which in ("base", "patched"))
+    rows = [(cell.front, "scenarios", [
+        root.value(base) if "at the root" in root.label else None,
+        cell.value(base), cell.value(patched)])
+            for row in table.ROWS for cell, root in pairwise([*row.cells, row.cells[-1]])
+            if cell.front]
     for text, (case, *labels) in SMP_FRONT.items():
         speeds = speeds_of(case)
         rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
-    return markdown(("load", "Linux 7.3.4", "patched", "measured with version"), (
-        (text, *(f"{value:.{int(min(values) < 10)}f}" for value in values),
+    return markdown(("load", "`cake`", "`cake_mq`", "patched",
+                     "[version](results/README.md)"), (
+        (text, *("-" if value is None else f"{value:.0f}" for value in values),
          str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
 
 
@@ -167,6 +173,7 @@ def figures() -> dict[str, str]:
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
         "gain": ", ".join(f"{gained(label, f'root {kind}')} times as much as root `{kind}`"
                           for label, kind in (("series", "cake"), ("shared htb", "htb"))),
+        "new": new_flows(),
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
@@ -180,6 +187,13 @@ def gained(label: str, beside: str) -> str:
     """How many times as much two CPUs pass: packets of 64 bytes, below the rate."""
     speeds = speeds_of("64 bytes, below the rate")
     return f"{speeds[label]['pps_2'] / speeds[beside]['pps_2']:.1f}"
+
+
+def new_flows() -> str:
+    """How long 99 % of 20,000 new flows a second wait below one cake, patched and not."""
+    before, after = (table.stored()[which]["root flood 20"]["small_p99"]
+                     for which in ("base", "patched"))
+    return f"{after * 1e6:.0f} us, not {before * 1e3:.0f} ms"
 
 
 def minutes(took: dict, kind: str) -> int:
