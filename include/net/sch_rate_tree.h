@@ -201,7 +201,8 @@ struct rate_tree_slot {
  * @posts: members that begin to want slots
  * @wake_at: when the queue is going to look, ns
  * @slots_begun: number of its slots that are over, or have begun
- * @beyond: sent beyond what slots and credit allow, bytes in all
+ * @beyond: sent beyond what slots and credit allow, less what slots had left
+ *	while others waited, bytes in all; wraps around
  * @slots_granted: number of slots that the queue was granted in all
  * @settled: the part of @beyond that the root was charged
  * @node: in @queues of the tree

@@ -60,7 +60,9 @@ ARCHES = {
                    {"qemu-system-misc": "qemu-system-riscv64",
                     "opensbi": "/usr/share/qemu/opensbi-riscv64-generic-fw_dynamic.bin"}),
     "i386": Arch("i386", "", {"gcc": "gcc"}, {"libc6-dev-i386": "/usr/lib32/libc.a"},
-                 "qemu-i386-static", {"qemu-system-x86": "qemu-system-i386"}, "-m32"),
+                 "qemu-i386-static", {"qemu-system-x86": "qemu-system-i386"},
+                 # Headers of the kernel are of both, but not where the compiler looks
+                 "-m32 -idirafter /usr/include/x86_64-linux-gnu"),
     "s390": _arch("s390", "s390x-linux-gnu", "s390x", "s390x",
                   {"qemu-system-misc": "qemu-system-s390x"}),
 }

@@ -90,6 +90,17 @@ def light(bed: Bed, mode: str, rate: float, pps: float) -> dict:
             "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
 
 
+def light_tins(bed: Bed, rate: float, queues: int) -> dict:
+    """CS1 is saturated on a queue; all others send video and voice, half of the rate in all, one
+    packet now and then: how far off the rate they are, %."""
+    hop = bed.prepare(rate, queues, "diffserv4")
+    hop.stream(0, tos=TOS["CS1"])
+    for queue in range(1, queues):
+        hop.stream(queue, tos=TOS["EF" if queue % 2 else "AF41"], mode="poisson",
+                   rate=rate / 2 / (queues - 1), size=FRAME)
+    return {"deviation": deviation(hop.between(rate, 0.5, 2.5), rate)}
+
+
 def video(bed: Bed, rate: float) -> dict:
     """Video in bursts of nine frames, at 45 % of the rate, on one queue, CS1 saturated on
     another, no best effort: how far off the rate they are, %."""

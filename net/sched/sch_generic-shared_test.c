@@ -13,6 +13,7 @@
  */
 
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include <linux/etherdevice.h>
 #include <linux/kmsg_dump.h>
 #include <linux/module.h>
@@ -51,6 +52,7 @@ static struct sqt {
 	u32			root;		/* its handle */
 	u32			handle;		/* the last that was given */
 	int			kinds;		/* registered */
+	struct Qdisc		*dequeued;	/* the last one */
 	unsigned long		limited;	/* bit mask of queues */
 	unsigned int		told;		/* queues in use */
 	struct kmsg_dump_iter	kmsg;		/* the log so far */
@@ -139,6 +141,12 @@ static void sqt_read_log(bool keep)
 static void sqt_reset(struct Qdisc *sch)
 {
 	sqt_log(sch, "reset");
+}
+
+static struct sk_buff *sqt_dequeue(struct Qdisc *sch)
+{
+	WRITE_ONCE(sqt.dequeued, sch);
+	return NULL;
 }
 
 static int sqt_m_init(struct Qdisc *sch, struct nlattr *opt,
@@ -352,6 +360,7 @@ static int sqt_init(struct kunit *test)
 	for (ops = sqt_ops; ops < sqt_ops + ARRAY_SIZE(sqt_ops); ops++) {
 		ops->priv_size = sizeof(struct sqt_priv);
 		ops->reset = sqt_reset;
+		ops->dequeue = NULL;
 		ops->shared_assign = sqt_assign;
 		ops->shared_detach = sqt_detach;
 		ops->shared_queues = NULL;
@@ -603,6 +612,25 @@ static void sqt_test_used(struct kunit *test)
 	sqt_set_queues(2, "");
 }
 
+/* Its timer may have fired while the device was inactive, so it is called,
+ * although it is empty, when the device is active again
+ */
+static void sqt_test_activated(struct kunit *test)
+{
+	u32 queue;
+	int i;
+
+	sqt_ops[0].dequeue = sqt_dequeue;
+	for (queue = 1; queue <= 2; queue++) {
+		WRITE_ONCE(sqt.dequeued, NULL);
+		sqt_add(queue, queue == 1 ? SQT_A : SQT_P,
+			queue == 1 ? "A1 in" : "");
+		for (i = 0; i < 20 && !READ_ONCE(sqt.dequeued); i++)
+			msleep(20);
+		KUNIT_EXPECT_PTR_EQ(test, READ_ONCE(sqt.dequeued), sqt_at(1));
+	}
+}
+
 /* If somebody holds a child, it leaves with the device, and ends later. */
 static void sqt_test_outlives(struct kunit *test)
 {
@@ -640,6 +668,7 @@ static struct kunit_case sqt_cases[] = {
 	KUNIT_CASE(sqt_test_never),
 	KUNIT_CASE(sqt_test_device),
 	KUNIT_CASE(sqt_test_used),
+	KUNIT_CASE(sqt_test_activated),
 	KUNIT_CASE(sqt_test_outlives),
 	KUNIT_CASE(sqt_test_graft),
 	{}

@@ -62,9 +62,10 @@
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
- *	late in that time may claim what was skipped since its last slot. All
- *	members together may claim no more than max_late. Skipped time is
- *	counted only if some backlog in the last 1/8 s was longer than a slot.
+ *	late in that time may claim what was skipped since its last slot. So it
+ *	may with a slot that a sibling gives up when it is over. All members
+ *	together may claim no more than max_late. Skipped time is counted only
+ *	if some backlog in the last 1/8 s was longer than a slot.
  *
  * Slack
  *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
@@ -574,9 +575,13 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 	m->unpaid -= m->left - early;
 	m->left = 0;
 	m->no_slot = false;
-	if (-m->unpaid > ETH_FRAME_LEN &&
+	if (m->unpaid < 0 &&
 	    (!after(m->slot_end, now) ||
 	     rate_group_refund(m, now, -m->unpaid))) {
+		/* Too late to be given back: late siblings may claim it */
+		if (!after(m->slot_end, now) &&
+		    remembers(&m->group->full_stamp, now))
+			atomic64_add(to_ns(m, -m->unpaid), &m->group->skipped);
 		m->unpaid = 0;
 		m->slot_end = m->next_at;
 	}
@@ -759,7 +764,7 @@ static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 			       u32 backlog, u32 exactly)
 {
-	u64 start, end, claim, debt, prepaid, ns, turns_end;
+	u64 begin, start, end, claim, debt, prepaid, ns, turns_end;
 	u64 from = later(m->slot_end, now - m->max_late);
 	bool late = after(now, from + RATE_GROUP_SLACK);
 	struct rate_group *g = m->group;
@@ -770,6 +775,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 
 	if (READ_ONCE(g->rate) != m->rate)
 		return false;
+
+	/* Siblings gave back time: the TAT may be before the end of its slot */
+	if (after(from, later(tat, now)))
+		from = later(tat, now);
 
 	rate_group_next_period(m, now);
 	if (!exactly)
@@ -803,7 +812,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 			return false;
 		start = tat - claim + debt;
 		skip = from - later(start, now - m->max_late);
-		end = later(start, from) + ns;
+		begin = later(start, from);
+		end = begin + ns;
 	} while (!atomic64_try_cmpxchg(&g->tat, &tat, end));
 	/* Late, even if by less than slack: all of the unused time is needed */
 	if (backlog > slot && after(now, from) && after(end, now))
@@ -824,6 +834,9 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	/* The time that was paid in advance lies before the slot */
 	start = slot ? end - to_ns(m, slot + max(-m->unpaid, 0)) :
 		       later(end, turns_end);
+	/* But not in a sibling's slot, or this member would ask before it */
+	if (crowded)
+		start = later(start, begin);
 	from = later(m->next_at, now);
 	if (after(start, from))
 		m->waited += start - from;
@@ -1004,7 +1017,8 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 		m->unpaid += len - paid;
 		/* rate_group_go_ahead() has counted what it paid for */
 		m->surplus += clamp_t(s64, m->unpaid, 0, len - paid);
-		rate_group_space(m, now, len);
+		if (!after(m->credit_next, now + RATE_GROUP_CREDIT_TIME))
+			rate_group_space(m, now, len);
 		return;
 	}
 

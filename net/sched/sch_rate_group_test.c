@@ -1196,6 +1196,33 @@ static void rate_group_test_sparse(struct kunit *test)
 	}
 }
 
+/* One packet goes ahead, which takes all of a slot to come. Then all lose their
+ * backlog. Nobody waits for the time at which that slot was.
+ */
+static void rate_group_test_all_drop(struct kunit *test)
+{
+	struct sim *s = sim_new(test, SIM_GBIT, 16, &sim_huge, 1);
+	struct sim_member *last = &s->member[15];
+	struct sim_member *m;
+	u64 tat;
+
+	sim_fill(s, 0, 15, &sim_huge);
+	sim_run(s, 50 * SIM_MS);
+	last->load = &sim_equal;
+	sim_add(s, last, 1);
+	sim_run(s, 1);
+	SIM_EXPECT(s, last->part.left, EQ, SIM_MTU);
+	SIM_EXPECT(s, rate_group_go_ahead(&last->part, sim_now(s), SIM_MTU), EQ,
+		   true);
+	sim_send(s, last, sim_now(s));
+	for (m = s->member; m < last; m++)
+		sim_drop(s, m);
+	tat = max(sim_tat(s), sim_now(s));
+	sim_add(s, last, 2);
+	sim_run(s, 1);
+	SIM_EXPECT(s, sim_tat(s) - tat, LE, sim_ns(s, 2 * SIM_MTU) + 2);
+}
+
 /* A packet that goes ahead comes out of the slot that its member waits for, if
  * there is enough left of it; then nobody else waits for it. It takes nothing
  * of what was paid for in advance: that is for others.
@@ -1301,29 +1328,15 @@ static void rate_group_test_refund(struct kunit *test)
 	sim_run(s, 5 * SIM_MS);
 	for (i = 0; i < 1000; i++) {
 		tat = sim_tat(s);
-		sim_add(s, other, 8);
+		sim_add(s, other, i % 2 ? 8 : 1);
 		sim_run(s, 1);
 		slot = sim_tat(s) - tat;
-		SIM_EXPECT(s, slot, GE, sim_ns(s, 7 * SIM_MTU));
+		SIM_EXPECT(s, slot, GE, sim_ns(s, i % 2 ? 7 * SIM_MTU : 1500));
 		sim_drop(s, other);
 		sim_expect_near(s, sim_tat(s), tat, 2, "back");
 		sim_run(s, 60 * NSEC_PER_USEC + sim_random(s, 60000));
 	}
 	sim_expect_on_time(s);
-
-	/* A frame is not worth it, but pays for the next one */
-	sim_add(s, other, 1);
-	sim_run(s, 1);
-	tat = sim_tat(s);
-	for (i = 0; i < 10; i++) {
-		if (i % 2) {
-			sim_add(s, other, 1);
-			sim_run(s, 1);
-		} else {
-			sim_drop(s, other);
-		}
-		SIM_EXPECT(s, sim_tat(s), EQ, tat);
-	}
 
 	/* Time that has passed is gone, though; at a new rate as well */
 	for (i = 0; i < 2; i++) {
@@ -1435,6 +1448,27 @@ static void rate_group_test_rates(struct kunit *test)
 	/* Slots whose backlog vanished are made up for when others were sent */
 	bound += s->n * RATE_GROUP_QUANTUM;
 	sim_expect(s, bound, bound);
+}
+
+/* It is too late to give a slot back, but late siblings may use it */
+static void rate_group_test_too_late(struct kunit *test)
+{
+	struct sim *s = sim_new_full(test, SIM_GBIT, 4, &sim_equal, 1);
+	struct sim_member *other = &s->member[3];
+	s64 skipped, left;
+
+	sim_run(s, SIM_MS);
+	sim_drop(s, other);
+	sim_add(s, other, 4);
+	sim_run(s, 1);
+	left = other->part.left;
+	SIM_EXPECT(s, left, GE, 2 * SIM_MTU);
+	sim_stop(s, other, SIM_MS);
+	sim_run(s, SIM_MS / 2);
+	skipped = atomic64_read(&s->group.skipped);
+	sim_drop(s, other);
+	skipped = atomic64_read(&s->group.skipped) - skipped;
+	sim_expect_near(s, skipped, sim_ns(s, left), 2, "skipped");
 }
 
 /* Changes of the rate forgive nothing, and keep nobody waiting, whatever was
@@ -1645,6 +1679,38 @@ static void rate_group_test_weights(struct kunit *test)
 			sim_drop(s, &s->member[j]);
 		}
 		SIM_EXPECT(s, atomic64_read(&s->group.weights), EQ, 0);
+	}
+}
+
+/* A member with less than half a packet left of its slot gives up its turn, and
+ * gets the rest later, but not before its siblings have had theirs.
+ */
+static void rate_group_test_weights_lengths(struct kunit *test)
+{
+	static const struct sim_load long_ones = { .len = SIM_LEN(9018) };
+	static const struct sim_load *loads[][3] = {
+		{ &sim_equal, &long_ones, &sim_equal },
+		{ &sim_huge, &sim_huge, &sim_small },
+		{ &long_ones, &sim_equal, &sim_huge },
+	};
+	static const u64 rates[] = { SIM_GBIT / 100, SIM_GBIT, 10 * SIM_GBIT };
+	struct sim *s;
+	u64 share;
+	u32 i, j;
+
+	for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(loads); i++) {
+		s = sim_new(test, rates[i % 3], 3, &sim_equal, i);
+		for (j = 0; j < 3; j++) {
+			s->member[j].part.weight = (j + 1) * RATE_GROUP_WEIGHT;
+			sim_fill(s, j, j + 1, loads[i / 3][j]);
+		}
+		sim_run(s, 100 * SIM_MS);
+		sim_run_anew(s, sim_ns(s, 600 * 65102));
+		for (j = 0; j < 3; j++) {
+			share = div_u64(s->sent * (j + 1), 6);
+			sim_expect_near(s, s->member[j].sent, share,
+					share / 100 + 2 * 65102, "share");
+		}
 	}
 }
 
@@ -1974,15 +2040,18 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_group_test_prepay),
 	KUNIT_CASE_PARAM(rate_group_test_flood, sim_floods_gen_params),
 	KUNIT_CASE(rate_group_test_sparse),
+	KUNIT_CASE(rate_group_test_all_drop),
 	KUNIT_CASE(rate_group_test_own),
 	KUNIT_CASE(rate_group_test_surplus),
 	KUNIT_CASE(rate_group_test_refund),
+	KUNIT_CASE(rate_group_test_too_late),
 	KUNIT_CASE(rate_group_test_leave),
 	KUNIT_CASE(rate_group_test_rates),
 	KUNIT_CASE(rate_group_test_change),
 	KUNIT_CASE(rate_group_test_between),
 	KUNIT_CASE(rate_group_test_take),
 	KUNIT_CASE(rate_group_test_weights),
+	KUNIT_CASE(rate_group_test_weights_lengths),
 	KUNIT_CASE(rate_group_test_light),
 	KUNIT_CASE(rate_group_test_credit),
 	KUNIT_CASE(rate_group_test_ranks),

@@ -46,10 +46,12 @@
  *	than RATE_TREE_KICK_LATE, or a packet, after the slot begins.
  *
  * Debts
- *	The last packet of a slot may be longer than what is left. The rest of
- *	it is charged to the classes and to the root with the member's next
- *	slot. If the backlog ends and the member owes more than
- *	RATE_TREE_SLOT_MAX, it is charged at once.
+ *	The last packet of a slot may be longer than what is left. Slots that
+ *	the member was granted already pay for the rest of it. What they do not
+ *	pay is charged to the classes and to the root with its next slot. If the
+ *	backlog ends and the member owes more than RATE_TREE_SLOT_MAX, it is
+ *	charged at once. What is left of a slot goes back to the root with the
+ *	next one of its queue if somebody waits; else it is credit.
  *
  * Credit
  *	A queue that takes the lock while no member waits gets credit: bytes
@@ -254,9 +256,8 @@ static u64 rate_tree_round(const struct rate_tree_class *c)
 	return min(ns, NSEC_PER_SEC);
 }
 
-/* Put a class where it belongs at a time. A @fresh one could have had no slot
- * before. It has no claim to what it did not want, or no more than the first
- * sibling, which has waited.
+/* Put a class where it belongs at a time. A @fresh one was idle. It has no claim
+ * to what it did not want, or no more than the first sibling, which has waited.
  */
 static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 {
@@ -304,14 +305,15 @@ static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 	bool fresh;
 
 	for (; c->parent; c = c->parent) {
-		fresh = c->state != RATE_TREE_READY;
+		fresh = c->state == RATE_TREE_IDLE;
 		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
 		} else if (after(c->ceil_until, at)) {
 			if (c->state == RATE_TREE_BLOCKED)
 				return;
-		} else if (!fresh && c->cur_prio == rate_tree_prio(c)) {
+		} else if (c->state == RATE_TREE_READY &&
+			   c->cur_prio == rate_tree_prio(c)) {
 			return;
 		}
 		rate_tree_detach(c);
@@ -414,11 +416,12 @@ static u64 rate_tree_cburst(const struct rate_tree_class *c)
  * this goes back to its ceil, but stays charged to its rate.
  */
 static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
-			      s64 len)
+			      s64 len, bool granted)
 {
 	struct rate_tree_class *p = c->parent;
 	u64 *top = &p->max_vtime[c->cur_prio];
 	u64 *vtime = &c->vtime[c->cur_prio];
+	bool beyond;
 	u64 burst;
 	u32 most;
 
@@ -428,10 +431,13 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	}
 
 	/* Others of a first priority must not leave the rate to later ones */
-	if (rate_tree_below_rate(c, at + RATE_TREE_MIN_BURST / 2)) {
+	beyond = !rate_tree_below_rate(c, at + RATE_TREE_MIN_BURST / 2);
+	if (!beyond) {
 		c->rate_until += to_ns_exact(&c->rate_speed, len);
 	} else {
-		*top = later(*top, *vtime);
+		/* Who is charged a debt may be far ahead of those that wait */
+		if (granted || !rb_first_cached(&p->by_vtime[c->cur_prio]))
+			*top = later(*top, *vtime);
 		*vtime += div_u64((u64)len << 32, c->quantum);
 	}
 	if (c->ceil < p->ceil) {
@@ -444,6 +450,10 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 			c->ceil_until = later(c->ceil_until, start - burst);
 		}
 		c->ceil_until += to_ns_exact(&c->ceil_speed, len);
+		/* While this blocks it, it has had its rate already */
+		if (beyond && after(c->ceil_until, at))
+			c->rate_until = later(c->rate_until,
+					      c->ceil_until - p->rate_lag);
 	}
 }
 
@@ -470,6 +480,12 @@ static void rate_tree_skip_time(struct rate_tree *t, u64 until)
 	t->tat = at;
 }
 
+/* Bytes that a member has sent and is not charged for */
+static s32 rate_tree_debt(const struct rate_tree_member *m)
+{
+	return m->beyond - READ_ONCE(m->settled);
+}
+
 /* Bytes that a member has sent beyond its slots, to be charged to its classes
  * now. The root is charged for what its queue had no credit for.
  */
@@ -477,11 +493,14 @@ static s32 rate_tree_take_debt(struct rate_tree_member *m)
 {
 	struct rate_tree_queue *q = m->queue;
 	struct rate_tree *t = q->tree;
-	u32 unpaid = READ_ONCE(q->beyond) - q->settled;
+	s32 unpaid = READ_ONCE(q->beyond) - q->settled;
 	s32 owed = READ_ONCE(m->beyond) - m->settled;
 
-	q->settled += unpaid;
-	t->tat += to_ns_exact(&t->root.ceil_speed, unpaid);
+	WRITE_ONCE(q->settled, q->settled + unpaid);
+	if (unpaid < 0)
+		t->tat -= to_ns(&t->root.ceil_speed, -unpaid);
+	else
+		t->tat += to_ns_exact(&t->root.ceil_speed, unpaid);
 	if (!owed)
 		return 0;
 
@@ -509,9 +528,9 @@ static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 	for (c = m->class; c; c = c->parent)
 		c->longest = max(c->longest, READ_ONCE(m->longest));
 	for (c = m->class; c->parent; c = c->parent) {
-		fresh = c->state != RATE_TREE_READY;
+		fresh = c->state == RATE_TREE_IDLE;
 		rate_tree_detach(c);
-		rate_tree_account(c, start, at, owed);
+		rate_tree_account(c, start, at, owed, false);
 		rate_tree_attach(c, at, fresh);
 	}
 }
@@ -743,7 +762,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	at = later(start, now);
 	WRITE_ONCE(m->lender, rate_tree_payer(c, at));
 	for (n = c; n->parent; n = n->parent) {
-		rate_tree_account(n, start, at, len + owed);
+		rate_tree_account(n, start, at, len + owed, true);
 		rate_tree_attach(n, at, false);
 	}
 	t->tat += to_ns_exact(speed, len);
@@ -847,13 +866,15 @@ static void rate_tree_post(struct rate_tree_member *m)
 		q->look_at = start;
 }
 
-/* A slot is over: what is left is credit, what was sent too much is owed */
+/* A slot is over. What was sent too much is owed. What is left goes back if
+ * somebody waits, and else is credit.
+ */
 static void rate_tree_end(struct rate_tree_queue *q)
 {
 	struct rate_tree_member *m = q->sender;
 
 	WRITE_ONCE(m->beyond, m->beyond - q->left);
-	if (q->left < 0)
+	if (q->left < 0 || READ_ONCE(q->tree->granter))
 		WRITE_ONCE(q->beyond, q->beyond - q->left);
 	else
 		q->credit = min_t(s64, q->credit + q->left, q->max_credit);
@@ -868,6 +889,7 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	u8 payer = s->payer, above = s->above_ceil;
 	u64 start = s->start;
 	u32 len = s->len;
+	s32 owed;
 	s64 wait;
 
 	if (m && after(start, now + q->slack))
@@ -886,6 +908,22 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 		WRITE_ONCE(m->beyond, m->beyond - len);
 		return true;
 	}
+	/* The member has sent more than its last slots allowed: this one pays
+	 * for that first. Else a packet longer than all before would exceed
+	 * each slot that was granted already.
+	 */
+	owed = min_t(s32, rate_tree_debt(m), q->beyond - READ_ONCE(q->settled));
+	owed = clamp_t(s32, owed, 0, len);
+	WRITE_ONCE(m->begun, m->begun + owed);
+	WRITE_ONCE(m->beyond, m->beyond - owed);
+	WRITE_ONCE(q->beyond, q->beyond - owed);
+	len -= owed;
+	if (!len) {
+		WRITE_ONCE(m->wanted, m->backlog);
+		rate_tree_post(m);
+		return true;
+	}
+
 	/* Others use the time that would pay for it */
 	if (after(start, m->since + q->slack))
 		q->credit = 0;
@@ -1187,12 +1225,6 @@ static bool rate_tree_busy(struct rate_tree_member *m)
 	return m->asked;
 }
 
-/* Bytes that a member has sent and is not charged for */
-static s32 rate_tree_debt(const struct rate_tree_member *m)
-{
-	return m->beyond - READ_ONCE(m->settled);
-}
-
 /* Does a member owe much? */
 static bool rate_tree_in_debt(const struct rate_tree_member *m)
 {
@@ -1280,6 +1312,7 @@ static void rate_tree_more(struct rate_tree_member *m, u32 backlog)
 void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 {
 	struct rate_tree_queue *q = m->queue;
+	u32 settled;
 
 	if (!backlog) {
 		/* A leaf that drops may say so before its packet is charged */
@@ -1292,8 +1325,14 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 
 	if (!m->backlog) {
 		WRITE_ONCE(m->since, now);
-		if (!q->nbacklogged++)
+		if (!q->nbacklogged++) {
+			settled = READ_ONCE(q->settled);
+			/* As with credit, time given back is gone by then */
+			if (after(now, q->since + RATE_TREE_CREDIT_TIME) &&
+			    (s32)(q->beyond - settled) < 0)
+				WRITE_ONCE(q->beyond, settled);
 			q->since = now;
+		}
 	}
 	rate_tree_more(m, backlog);
 	if (rate_tree_free(m, now, m->backlog)) {
@@ -1358,7 +1397,7 @@ static void rate_tree_sooner(struct rate_tree *t, u64 from)
 /**
  * rate_tree_set - configure a class
  * @c: the class
- * @rate: bytes/s, more than 0
+ * @rate: bytes/s, more than 0; of a rate above @ceil, @ceil counts
  * @ceil: bytes/s, more than 0
  * @burst: what it may send at once of @rate after it has sent less, ns
  * @cburst: the same, of @ceil, ns
@@ -1379,6 +1418,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 	struct rate_tree *t = c->tree;
 	u64 at, pending = 0;
 
+	rate = min(rate, ceil); /* else it would lag more and more */
 	if (rate == c->rate && ceil == c->ceil && burst == c->burst &&
 	    cburst == c->cburst && quantum == c->quantum && prio == c->prio)
 		return false;

@@ -34,7 +34,10 @@ struct sim_flow {
 	u32			queue;
 	u32			class;
 	u32			len;	/* of a packet, bytes */
+	u32			other;	/* of every other one; 0: the same */
 	u64			gap;	/* of arrivals, ns; 0: no end of them */
+	u32			burst;	/* packets that arrive at once; 0: 1 */
+	u32			drop;	/* at random, one of so many; 0: none */
 	u64			stop;	/* when arrivals end, ns */
 	u64			arrive;	/* next, ns */
 	u32			packets; /* that wait; of those that arrive */
@@ -171,8 +174,9 @@ static u32 sim_backlog(const struct sim *s, const struct sim_flow *f)
 static void sim_arrive(struct sim *s, struct sim_flow *f)
 {
 	while (f->gap && f->arrive <= s->now && f->arrive < f->stop) {
-		if (!f->packets++)
+		if (!f->packets)
 			f->first = f->arrive;
+		f->packets += f->burst ?: 1;
 		f->arrive += f->gap;
 	}
 }
@@ -259,9 +263,16 @@ static void sim_call(struct sim *s, struct sim_queue *q)
 			rate_tree_pause(m, now, now + SIM_MS);
 			continue;
 		}
+		if (f->drop && !sim_random(s, f->drop)) {
+			f->packets--;
+			sim_tell(s, f);
+			continue;
+		}
 		sim_count(s, f);
 		sim_sent(s, f);
 		rate_tree_charge(m, f->len);
+		if (f->other)
+			swap(f->len, f->other);
 		sim_tell(s, f);
 	}
 	local_bh_enable();
@@ -1556,6 +1567,203 @@ static void rate_tree_test_idle(struct kunit *test)
 	sim_end(s);
 }
 
+/* Who is charged for what it sent beyond its slots is far ahead of others, but
+ * has had no turn: siblings keep what is due to them.
+ */
+static void rate_tree_test_debts(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *f;
+	int i;
+
+	for (i = 0; i < SIM_QUEUES; i++)
+		s->queue[i].late = 0;
+	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT / 100, SIM_GBIT, 10000, 0);
+	sim_load(s, 1, 0);
+	sim_load(s, 2, 1)->len = 65226;
+	for (i = 0; i < 2; i++) {
+		f = sim_load(s, 3, i);
+		f->len = 65226;
+		f->gap = 10 * SIM_MS;
+		f->arrive = i * 3 * SIM_MS;
+	}
+	sim_measure(s, 500 * SIM_MS, 4000 * SIM_MS);
+	sim_expect(s, 1, 448);
+	sim_expect(s, 2, 448);
+	sim_end(s);
+}
+
+/* What is left of slots is not lost while others wait: packets are short, or
+ * dropped
+ */
+static void rate_tree_test_rests(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *f;
+	int i;
+
+	sim_add(s, 0, SIM_GBIT * 6 / 10, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT * 3 / 10, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
+	for (i = 0; i < SIM_QUEUES; i++) {
+		f = sim_load(s, 1, i);
+		f->len = 1000;
+		f->burst = 3;
+		f->gap = div64_u64(3000ULL * SIM_QUEUES * 2 * NSEC_PER_SEC,
+				   SIM_GBIT);
+		f->arrive = i * f->gap / SIM_QUEUES;
+	}
+	rate_tree_set(&s->class[1], SIM_GBIT * 6 / 10, SIM_GBIT, SIM_MS, SIM_MS,
+		      10000, 0, s->now);
+	sim_load_all(s, 2);
+	sim_load_all(s, 3);
+	sim_measure(s, 100 * SIM_MS, 400 * SIM_MS);
+	sim_expect(s, 1, 500);
+	sim_expect(s, 2, 350);
+	sim_expect(s, 3, 150);
+	sim_expect_rate(s, 400, 20 * SIM_MTU);
+	sim_end(s);
+
+	s = sim_init(test, 0, SIM_GBIT);
+	sim_add(s, 0, SIM_GBIT * 4 / 10, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT * 5 / 10, SIM_GBIT, 10000, 0);
+	f = sim_load(s, 1, 0);
+	f->burst = 2;
+	f->gap = div64_u64(20ULL * SIM_MTU * NSEC_PER_SEC, 3 * SIM_GBIT);
+	f->drop = 2;
+	sim_load(s, 2, 0);
+	sim_measure(s, 100 * SIM_MS, 400 * SIM_MS);
+	sim_expect_rate(s, 400, 20 * SIM_MTU);
+	sim_end(s);
+}
+
+/* Nor is it kept for long after that */
+static void rate_tree_test_old_rests(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	int i;
+
+	sim_add(s, 0, SIM_GBIT / 2, SIM_GBIT, 10000, 0);
+	sim_load_all(s, 1);
+	for (i = 0; i < SIM_QUEUES; i++) {
+		s->flow[i].gap = NSEC_PER_SEC;
+		s->flow[i].drop = 1;
+	}
+	sim_run(s, 80 * SIM_MS);
+	for (i = 0; i < SIM_QUEUES; i++) {
+		s->flow[i].gap = 0;
+		s->flow[i].drop = 0;
+	}
+	sim_wake_all(s);
+	sim_measure(s, 0, 5 * SIM_MS);
+	KUNIT_EXPECT_LE(test, div_u64(s->peak, NSEC_PER_SEC), 4 * SIM_MTU);
+	sim_end(s);
+}
+
+/* Rates do not fit. A class that is at its ceil at times gets its part. */
+static void rate_tree_test_blocked(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	const u64 burst = 64 * SIM_KB;
+	struct sim_flow *f;
+
+	sim_add(s, 0, 48 * SIM_MBIT, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, 1095 * SIM_MBIT, SIM_GBIT, 10000, 0);
+	sim_load(s, 2, 0);
+	sim_add(s, 1, 43 * SIM_MBIT, 160 * SIM_MBIT, 10000, 0);
+	f = sim_load(s, 3, 0);
+	f->len = 65226;
+	f->other = SIM_MTU;
+	sim_add(s, 1, 10 * SIM_MBIT, SIM_GBIT, 10000, 0);
+	sim_load(s, 4, 0);
+	rate_tree_set(&s->class[4], 10 * SIM_MBIT, SIM_GBIT,
+		      div64_u64(burst * NSEC_PER_SEC, 10 * SIM_MBIT), 0, 10000,
+		      0, s->now);
+	sim_measure(s, 2000 * SIM_MS, 20000 * SIM_MS);
+	KUNIT_EXPECT_GE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 42);
+	KUNIT_EXPECT_LE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 44);
+	sim_end(s);
+}
+
+/* A class that is at its ceil does not lag behind its rate: rates fit, and all
+ * get theirs
+ */
+static void rate_tree_test_own_ceil(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	int i;
+
+	sim_add(s, 0, 900 * SIM_MBIT, SIM_GBIT, SIM_MTU, 0);
+	sim_load(s, 1, 0);
+	sim_add(s, 0, 50 * SIM_MBIT, SIM_GBIT, 60000, 0);
+	sim_load(s, 2, 1);
+	sim_run(s, 500 * SIM_MS);
+	sim_add(s, 0, 10 * SIM_MBIT, 20 * SIM_MBIT, 10000, 0);
+	for (i = 0; i < SIM_QUEUES; i++)
+		sim_load(s, 3, i)->len = 65226;
+	for (i = 0; i < 20; i++) {
+		sim_measure(s, 0, 100 * SIM_MS);
+		KUNIT_EXPECT_GE(test, sim_got(s, 1) * 1000, s->bytes * 860);
+	}
+	sim_end(s);
+}
+
+/* What a class sent without slots, while others could have, is forgiven */
+static void rate_tree_test_debts_alone(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *f;
+	int i;
+
+	for (i = 0; i < 3; i++)
+		sim_add(s, 0, (i == 1 ? 600 : 1) * SIM_MBIT, SIM_GBIT, 10000,
+			0);
+	for (i = 0; i < 2; i++) {
+		f = sim_load(s, 1 + i, 0);
+		f->len = i ? 600 : 5700;
+		f->gap = 100 * NSEC_PER_USEC;
+		f->stop = i ? SIM_NEVER : 4000 * SIM_MS;
+		f->arrive = i ? 0 : 50 * NSEC_PER_USEC;
+	}
+	sim_run(s, 4000 * SIM_MS);
+	sim_load(s, 3, 1);
+	sim_run(s, 4010 * SIM_MS);
+	sim_load(s, 1, 0);
+	sim_measure(s, 100 * SIM_MS, 200 * SIM_MS);
+	KUNIT_EXPECT_GE(test, sim_got(s, 1) * 100, sim_got(s, 3) * 95);
+	sim_end(s);
+}
+
+/* The first packets are longer than slots: the next ones pay for them. Those of
+ * a backlog that ends are all sent.
+ */
+static void rate_tree_test_first_long(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 100 * SIM_GBIT);
+	struct sim_flow *f;
+	int i;
+
+	sim_add(s, 0, 10 * SIM_GBIT, 100 * SIM_GBIT, 10000, 0);
+	sim_load(s, 1, 0)->len = 65226;
+	sim_measure(s, 0, 10 * SIM_MS);
+	sim_expect_rate(s, 10, 530 * SIM_KB);
+	sim_end(s);
+
+	for (i = 1; i <= 20; i++) {
+		s = sim_init(test, 0, 100 * SIM_GBIT);
+		sim_add(s, 0, 10 * SIM_GBIT, 100 * SIM_GBIT, 10000, 0);
+		f = sim_load(s, 1, 0);
+		f->len = 65226;
+		f->gap = NSEC_PER_SEC;
+		f->burst = i;
+		sim_measure(s, 0, 10 * SIM_MS);
+		KUNIT_EXPECT_EQ(test, f->packets, 0);
+		sim_end(s);
+	}
+}
+
 /* Members of a class get the same number of bytes whatever their packets */
 static void rate_tree_test_lengths(struct kunit *test)
 {
@@ -1924,6 +2132,13 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_rate),
 	KUNIT_CASE(rate_tree_test_stop),
 	KUNIT_CASE(rate_tree_test_idle),
+	KUNIT_CASE(rate_tree_test_debts),
+	KUNIT_CASE(rate_tree_test_rests),
+	KUNIT_CASE(rate_tree_test_old_rests),
+	KUNIT_CASE(rate_tree_test_blocked),
+	KUNIT_CASE(rate_tree_test_own_ceil),
+	KUNIT_CASE(rate_tree_test_debts_alone),
+	KUNIT_CASE(rate_tree_test_first_long),
 	KUNIT_CASE(rate_tree_test_lengths),
 	KUNIT_CASE(rate_tree_test_lateness),
 	KUNIT_CASE(rate_tree_test_bursts),
