@@ -702,6 +702,8 @@ static void rate_tree_test_alone(struct kunit *test)
 	s->queue[0].stopped = SIM_NEVER;
 	sim_measure(s, 50 * SIM_MS, 200 * SIM_MS);
 	sim_expect_rate(s, 200, 20 * SIM_KB);
+	/* And seldom look for slots in vain */
+	KUNIT_EXPECT_LE(test, s->calls * 500, s->bytes);
 	sim_end(s);
 }
 
