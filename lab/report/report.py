@@ -9,7 +9,6 @@ sentences. Every command that records results does this at its end; --check only
 import json
 import re
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from host.common import ROOT, Die
@@ -22,7 +21,7 @@ from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
-# On the front page: the case of smp.json whose first contender is beside the second, one CPU
+# On the front page: a case of smp.json, and whose speeds with one CPU are side by side
 SMP_FRONT = {"64-byte packets, rate not reached, one CPU: thousand packets/s":
              ("64 bytes, below the rate", "root cake", "stock cake_mq", "series")}
 
@@ -111,14 +110,12 @@ def speeds_of(case: str) -> dict[str, dict]:
 
 
 def front() -> list[str]:
-    """What gets worse, on the front page, and of which version that is. A cell of rows.txt that
-    follows may have what cake at the root gives."""
+    """What gets worse, on the front page, and of which version that is. What cake at the root
+    gives is in the scenario "root NAME", if there is one."""
     base, patched = (table.stored()[which] for which in ("base", "patched"))
-    rows = [(cell.front, "scenarios", [
-        root.value(base) if "at the root" in root.label else None,
-        cell.value(base), cell.value(patched)])
-            for row in table.ROWS for cell, root in pairwise([*row.cells, row.cells[-1]])
-            if cell.front]
+    rows = [(cell.front, "scenarios",
+             [cell.value(base, "root "), cell.value(base), cell.value(patched)])
+            for row in table.ROWS for cell in row.cells if cell.front]
     for text, (case, *labels) in SMP_FRONT.items():
         speeds = speeds_of(case)
         rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
