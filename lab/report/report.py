@@ -121,7 +121,7 @@ def front() -> list[str]:
         rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
     return markdown(("load", "`cake`", "`cake_mq`", "patched",
                      "[version](results/README.md)"), (
-        (text, *("-" if value is None else f"{value:.0f}" for value in values),
+        (text, *("not measured" if value is None else f"{value:.0f}" for value in values),
          str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
 
 

@@ -23,7 +23,7 @@ from host.results import record_time
 
 LAB = (ROOT / "lab",)
 GATES = {  # name: what Python runs: a verb and its options, if it is not a file or a module
-    "set-up": ("setup",),
+    "set-up": ("setup", "packages", "kernel", "iproute2", "sparse", "venv", "reported"),
     "series applies": ("tree", "apply"),
     "copies in step": ("tree", "check-copies"),
     "tc builds": ("setup", "iproute2"),
