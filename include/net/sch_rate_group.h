@@ -352,10 +352,10 @@ static inline void rate_group_sent(struct rate_group_member *m, u64 now,
 	if (periods) {
 		WRITE_ONCE(m->share, periods > 1 ? 0 :
 			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD_SHIFT);
-		m->sent = 0;
+		WRITE_ONCE(m->sent, 0);
 	}
 	WRITE_ONCE(m->sent_at, now);
-	m->sent += len;
+	WRITE_ONCE(m->sent, m->sent + len);
 }
 
 /* Has it sent within the last ms? For reports, needs no lock. */
@@ -372,16 +372,19 @@ static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
  *
  * Context: any. Needs no lock: on 32-bit, the value may be torn, but it is only
  * for reports.
- * Return: bytes/s in the last full period. If the member has sent nothing
- * since, in the period before. 0 if it has sent nothing in this period and the
- * last.
+ * Return: bytes/s in the last full period
  */
 static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
 {
 	s64 periods = (now >> RATE_GROUP_PERIOD_SHIFT) -
 		      (READ_ONCE(m->sent_at) >> RATE_GROUP_PERIOD_SHIFT);
 
-	return periods <= 1 ? READ_ONCE(m->share) : 0;
+	/* Negative if it has sent since the caller looked at the clock */
+	if (periods <= 0)
+		return READ_ONCE(m->share);
+
+	return periods == 1 ? (READ_ONCE(m->sent) * NSEC_PER_SEC) >>
+			      RATE_GROUP_PERIOD_SHIFT : 0;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_H */

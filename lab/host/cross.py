@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Other architectures: Debian's cross compilers, and QEMU that runs what they make."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from host.setup import packages, present
@@ -48,6 +49,9 @@ def _arch(linux: str, triple: str, debian: str, binary: str, system: dict[str, s
                 f"qemu-{binary}-static", system)
 
 
+# gcc-multilib brings its 32-bit part as well, but does not go with other compilers
+GCC = max(Path("/usr/lib/gcc/x86_64-linux-gnu").glob("[0-9]*"), key=lambda path: int(path.name),
+          default=Path("/usr/lib/gcc/x86_64-linux-gnu/0"))
 RUNNER = {"qemu-user-static": "qemu-mips-static"}  # has QEMU for all of them
 ARCHES = {
     "mips": _arch("mips", "mips-linux-gnu", "mips", "mips",
@@ -59,7 +63,9 @@ ARCHES = {
     "riscv": _arch("riscv", "riscv64-linux-gnu", "riscv64", "riscv64",
                    {"qemu-system-misc": "qemu-system-riscv64",
                     "opensbi": "/usr/share/qemu/opensbi-riscv64-generic-fw_dynamic.bin"}),
-    "i386": Arch("i386", "", {"gcc": "gcc"}, {"libc6-dev-i386": "/usr/lib32/libc.a"},
+    "i386": Arch("i386", "", {"gcc": "gcc"},
+                 {"libc6-dev-i386": "/usr/lib32/libc.a",
+                  f"lib32gcc-{GCC.name}-dev": f"{GCC}/32/libgcc.a"},
                  "qemu-i386-static", {"qemu-system-x86": "qemu-system-i386"},
                  # Headers of the kernel are of both, but not where the compiler looks
                  "-m32 -idirafter /usr/include/x86_64-linux-gnu"),

@@ -49,10 +49,10 @@
  *	Cannot fail.
  *
  * shared_detach(sch, shared)
- *	@sch leaves: it is off its queue, and sends no more packets. Siblings
- *	may be sending, and may still hold RCU pointers to @sch: it is freed
- *	after a grace period. The block may be freed at once. @sch may be
- *	attached and assigned again.
+ *	@sch leaves: it is off its queue, and sends no more packets. Do not rely
+ *	on siblings being stopped: that is up to the parent. @sch is freed after
+ *	a grace period. The block may be freed at once. @sch may be attached and
+ *	assigned again.
  *
  * shared_queues(sch, queues)
  *	Optional. The device is going to use @queues TX queues, as after
@@ -194,8 +194,7 @@ void qdisc_shared_graft(struct Qdisc *new, struct Qdisc *old)
  * @child: the qdisc; nothing is done if it is in no block
  *
  * Called when @child is taken off its queue, and again before it is reset and
- * destroyed. A qdisc that was never attached, or whose device goes away, leaves
- * at the second call.
+ * destroyed. A qdisc that was never attached leaves at the second call.
  *
  * Context: process context, RTNL held if @child is in a block.
  */
@@ -252,7 +251,8 @@ void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 		child = rtnl_dereference(dev->_tx[i].qdisc_sleeping);
 		if (qdisc_shared_limits(child, to))
 			limited = child;
-		else if (!child->handle && i >= from && i < to)
+		else if (!child->handle && !(child->flags & TCQ_F_BUILTIN) &&
+			 i >= from && i < to)
 			open = i;
 	}
 	if (!limited || open == to || limited->shared->warned ||

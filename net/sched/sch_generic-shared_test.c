@@ -563,14 +563,6 @@ static void sqt_test_device(struct kunit *test)
 static void sqt_test_used(struct kunit *test)
 {
 	sqt_ops[0].shared_queues = sqt_queues;
-	/* One that was in use before is no news */
-	sqt.limited = BIT(2);
-	sqt_add(2, SQT_A, "A2 in");
-	sqt_set_queues(1, "A2 reset");
-	sqt_set_queues(2, "");
-	sqt_add(2, NULL, "A2 out, A2 reset");
-	sqt.told = 0;
-
 	sqt.limited = BIT(1);
 	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
@@ -609,6 +601,24 @@ static void sqt_test_used(struct kunit *test)
 	sqt.limited = BIT(1);
 	sqt_add(1, SQT_B, "B1 in, A1 out, A1 reset");
 	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "");
+}
+
+/* One that was in use before is no news, and one whose qdisc was deleted sends
+ * nothing
+ */
+static void sqt_test_not_open(struct kunit *test)
+{
+	sqt_ops[0].shared_queues = sqt_queues;
+	sqt.limited = BIT(2);
+	sqt_add(2, SQT_A, "A2 in");
+	sqt_set_queues(1, "A2 reset");
+	sqt_set_queues(2, "");
+
+	sqt_add(2, NULL, "A2 out, A2 reset");
+	sqt.limited = BIT(1);
+	sqt_add(1, SQT_A, "A1 in");
+	sqt_set_queues(1, "");
 	sqt_set_queues(2, "");
 }
 
@@ -668,6 +678,7 @@ static struct kunit_case sqt_cases[] = {
 	KUNIT_CASE(sqt_test_never),
 	KUNIT_CASE(sqt_test_device),
 	KUNIT_CASE(sqt_test_used),
+	KUNIT_CASE(sqt_test_not_open),
 	KUNIT_CASE(sqt_test_activated),
 	KUNIT_CASE(sqt_test_outlives),
 	KUNIT_CASE(sqt_test_graft),

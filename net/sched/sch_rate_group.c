@@ -409,6 +409,8 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	u64 tat;
 	u32 most;
 
+	ASSERT_RTNL();
+
 	m->rate = g->rate;
 	if (!m->rate) {
 		rate_group_weigh(m, 0);
@@ -462,6 +464,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
 void rate_group_join(struct rate_group *g, struct rate_group_member *m,
 		     bool takes_turns, u64 now)
 {
+	ASSERT_RTNL();
+
 	memset(m, 0, sizeof(*m));
 	m->group = g;
 	m->takes_turns = takes_turns;
@@ -601,6 +605,8 @@ EXPORT_SYMBOL_NS_GPL(rate_group_give_back, "NET_SCHED_INTERNAL");
 void rate_group_leave(struct rate_group_member *m, u64 now)
 {
 	struct rate_group *g = m->group;
+
+	ASSERT_RTNL();
 
 	if (m->rate != g->rate)
 		rate_group_update(m, now);

@@ -105,7 +105,7 @@ int rate_group_qdisc_check(struct rate_group_qdisc *m,
 	}
 	if (pool && rate && max(rate, RATE_GROUP_MIN_RATE) != pool->rate.rate) {
 		NL_SET_ERR_MSG_FMT(extack,
-				   "group %u has %llu bit/s; first change a member to %llu",
+				   "group %u has %llu bit/s; change it to %llu first",
 				   number, 8 * pool->rate.rate, 8 * rate);
 		return -EINVAL;
 	}

@@ -443,6 +443,7 @@ static void sim_update(struct sim *s)
 {
 	struct sim_member *m;
 
+	rtnl_lock();
 	for (m = s->member; m < s->member + s->n; m++) {
 		sim_look(s, m);
 		if (!m->part.group)
@@ -456,6 +457,7 @@ static void sim_update(struct sim *s)
 			m->call = s->now;
 		sim_queue(s, m);
 	}
+	rtnl_unlock();
 }
 
 static struct sim *sim_new_at(struct kunit *test, u64 start, u64 rate, u32 n,
@@ -1392,7 +1394,9 @@ static void rate_group_test_leave(struct kunit *test)
 	sim_run(s, SIM_MS);
 	m->part.unpaid = -SIM_MTU;
 	tat = sim_tat(s);
+	rtnl_lock();
 	rate_group_leave(&m->part, sim_clock(s, m));
+	rtnl_unlock();
 	SIM_EXPECT(s, sim_tat(s), EQ, tat);
 }
 
@@ -1524,7 +1528,9 @@ static void sim_drop_out(struct sim *s, struct sim_member *m)
 	rate_group_idle(&m->part, sim_clock(s, m));
 	m->part.unpaid = 1000;
 	tail = sim_tat(s);
+	rtnl_lock();
 	rate_group_leave(&m->part, sim_clock(s, m));
+	rtnl_unlock();
 	sim_expect_near(s, sim_tat(s), tail + sim_ns(s, 1000), 1, "debt");
 	sim_drop(s, m);
 }
@@ -1963,6 +1969,10 @@ static void rate_group_test_share(struct kunit *test)
 	sim_fill(s, 0, 1, &sim_equal);
 	sim_run(s, SIM_MS);
 	SIM_EXPECT(s, rate_group_share(part, sim_now(s)), EQ, 0);
+	/* It need not send again to be told of */
+	sim_drop(s, s->member);
+	sim_run(s, BIT(27));
+	SIM_EXPECT(s, rate_group_share(part, sim_now(s)), GT, 0);
 }
 
 /* Any load; all ask for 20 to 220 percent together */

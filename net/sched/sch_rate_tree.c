@@ -8,6 +8,7 @@
 #include <linux/math64.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
+#include <linux/rtnetlink.h>
 #include <linux/string.h>
 #include <net/net_debug.h>
 #include <net/sch_rate_tree.h>
@@ -1419,6 +1420,8 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 	struct rate_tree *t = c->tree;
 	u64 at, pending = 0;
 
+	ASSERT_RTNL();
+
 	rate = min(rate, ceil); /* else it would lag more and more */
 	if (rate == c->rate && ceil == c->ceil && burst == c->burst &&
 	    cburst == c->cburst && quantum == c->quantum && prio == c->prio)
@@ -1506,7 +1509,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_tokens, "NET_SCHED_INTERNAL");
  * rate_tree_add - add a class
  * @t: the tree
  * @c: the class, which rate_tree_set() has to configure
- * @parent: NULL for the root
+ * @parent: NULL for the root. A tree has 8 levels at most
  *
  * Context: RTNL held.
  */
@@ -1514,6 +1517,8 @@ void rate_tree_add(struct rate_tree *t, struct rate_tree_class *c,
 		   struct rate_tree_class *parent)
 {
 	int i;
+
+	ASSERT_RTNL();
 
 	memset(c, 0, sizeof(*c));
 	c->tree = t;
@@ -1537,6 +1542,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_add, "NET_SCHED_INTERNAL");
  */
 void rate_tree_remove(struct rate_tree_class *c)
 {
+	ASSERT_RTNL();
 	DEBUG_NET_WARN_ON_ONCE(rate_tree_has_waiting(c));
 	DEBUG_NET_WARN_ON_ONCE(c->state != RATE_TREE_IDLE);
 	if (c->parent)
@@ -1600,6 +1606,8 @@ void rate_tree_join(struct rate_tree_queue *q, struct rate_tree_member *m,
 {
 	struct rate_tree *t = q->tree;
 
+	ASSERT_RTNL();
+
 	memset(m, 0, sizeof(*m));
 	m->class = c;
 	m->queue = q;
@@ -1631,6 +1639,8 @@ void rate_tree_leave(struct rate_tree_member *m, u64 now)
 {
 	struct rate_tree_queue *q = m->queue;
 	struct rate_tree *t = q->tree;
+
+	ASSERT_RTNL();
 
 	rate_tree_idle(m, now);
 	/* rate_tree_idle() does not look under the lock */

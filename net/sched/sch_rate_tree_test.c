@@ -15,6 +15,7 @@
 #include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
+#include <linux/rtnetlink.h>
 #include <linux/slab.h>
 #include <net/sch_rate_tree.h>
 
@@ -90,11 +91,23 @@ static struct rate_tree_class *sim_class(struct sim *s, u32 class)
 	return class ? &s->class[class] : &s->tree.root;
 }
 
+static bool sim_configure(struct rate_tree_class *c, u64 rate, u64 ceil,
+			  u64 burst, u64 cburst, u32 quantum, u8 prio, u64 now)
+{
+	bool sooner;
+
+	rtnl_lock();
+	sooner = rate_tree_set(c, rate, ceil, burst, cburst, quantum, prio,
+			       now);
+	rtnl_unlock();
+	return sooner;
+}
+
 /* Without bursts */
 static bool sim_set(struct rate_tree_class *c, u64 rate, u64 ceil, u32 quantum,
 		    u8 prio, u64 now)
 {
-	return rate_tree_set(c, rate, ceil, 0, 0, quantum, prio, now);
+	return sim_configure(c, rate, ceil, 0, 0, quantum, prio, now);
 }
 
 static void sim_kick(struct rate_tree_queue *queue)
@@ -114,7 +127,9 @@ static struct sim *sim_init(struct kunit *test, u64 start, u64 rate)
 	s->test = test;
 	s->start = start;
 	prandom_seed_state(&s->rnd, 1);
+	rtnl_lock();
 	rate_tree_init(&s->tree);
+	rtnl_unlock();
 	s->tree.tat = start;
 	s->classes = 1;
 	sim_set(&s->tree.root, rate, rate, SIM_MTU, 0, start);
@@ -131,7 +146,9 @@ static u32 sim_add(struct sim *s, u32 parent, u64 rate, u64 ceil, u32 quantum,
 	struct rate_tree_class *c = &s->class[s->classes];
 
 	KUNIT_ASSERT_LT(s->test, s->classes, SIM_CLASSES);
+	rtnl_lock();
 	rate_tree_add(&s->tree, c, sim_class(s, parent));
+	rtnl_unlock();
 	sim_set(c, rate, ceil, quantum, prio, s->start + s->now);
 	return s->classes++;
 }
@@ -149,7 +166,9 @@ static struct sim_flow *sim_load(struct sim *s, u32 class, u32 queue)
 	f->arrive = s->now;
 	f->joined = true;
 	s->queue[queue].wake = s->now;
+	rtnl_lock();
 	rate_tree_join(&s->queue[queue].q, &f->m, sim_class(s, class));
+	rtnl_unlock();
 	return f;
 }
 
@@ -374,6 +393,7 @@ static void sim_end(struct sim *s)
 	struct sim_flow *f;
 	u32 i;
 
+	rtnl_lock();
 	local_bh_disable();
 	for (f = s->flow; f < s->flow + s->flows; f++)
 		if (f->joined)
@@ -391,6 +411,7 @@ static void sim_end(struct sim *s)
 		KUNIT_EXPECT_EQ(s->test, (int)c->state, RATE_TREE_IDLE);
 		rate_tree_remove(c);
 	}
+	rtnl_unlock();
 	for (i = 0; i < SIM_QUEUES; i++) {
 		struct rate_tree_queue *q = &s->queue[i].q;
 
@@ -827,13 +848,17 @@ static void rate_tree_test_root(struct kunit *test)
 	struct sim_flow *f = sim_load(s, 0, 0);
 
 	sim_run(s, SIM_MS);
+	rtnl_lock();
 	local_bh_disable();
 	rate_tree_leave(&f->m, s->now);
 	local_bh_enable();
 	rate_tree_remove(&s->tree.root);
 	rate_tree_add(&s->tree, &s->tree.root, NULL);
+	rtnl_unlock();
 	sim_set(&s->tree.root, SIM_GBIT, SIM_GBIT, SIM_MTU, 0, s->now);
+	rtnl_lock();
 	rate_tree_join(&s->queue[0].q, &f->m, &s->tree.root);
+	rtnl_unlock();
 	f->known_backlog = 0;
 	s->queue[0].wake = s->now;
 	sim_measure(s, 0, 50 * SIM_MS);
@@ -1439,6 +1464,7 @@ static void rate_tree_test_drops(struct kunit *test)
 	sim_add(s, 0, SIM_GBIT, SIM_GBIT, 10000, 0);
 	f = sim_load(s, 1, 0);
 	for (i = 0; i < 3; i++) {
+		rtnl_lock();
 		local_bh_disable();
 		rate_tree_backlog(&f->m, s->now, 40 * SIM_MTU);
 		m = rate_tree_next(&s->queue[0].q, s->now, &when);
@@ -1457,6 +1483,7 @@ static void rate_tree_test_drops(struct kunit *test)
 		KUNIT_EXPECT_FALSE(test, m->waits);
 		if (i == 1)
 			rate_tree_join(&s->queue[0].q, m, sim_class(s, 1));
+		rtnl_unlock();
 		KUNIT_EXPECT_EQ(test, s->tree.root.nwaiting, 0);
 		s->now += SIM_MS;
 	}
@@ -1617,7 +1644,7 @@ static void rate_tree_test_rests(struct kunit *test)
 				   SIM_GBIT);
 		f->arrive = i * f->gap / SIM_QUEUES;
 	}
-	rate_tree_set(&s->class[1], SIM_GBIT * 6 / 10, SIM_GBIT, SIM_MS, SIM_MS,
+	sim_configure(&s->class[1], SIM_GBIT * 6 / 10, SIM_GBIT, SIM_MS, SIM_MS,
 		      10000, 0, s->now);
 	sim_load_all(s, 2);
 	sim_load_all(s, 3);
@@ -1680,7 +1707,7 @@ static void rate_tree_test_blocked(struct kunit *test)
 	f->other = SIM_MTU;
 	sim_add(s, 1, 10 * SIM_MBIT, SIM_GBIT, 10000, 0);
 	sim_load(s, 4, 0);
-	rate_tree_set(&s->class[4], 10 * SIM_MBIT, SIM_GBIT,
+	sim_configure(&s->class[4], 10 * SIM_MBIT, SIM_GBIT,
 		      div64_u64(burst * NSEC_PER_SEC, 10 * SIM_MBIT), 0, 10000,
 		      0, s->now);
 	sim_measure(s, 2000 * SIM_MS, 20000 * SIM_MS);
@@ -1709,6 +1736,24 @@ static void rate_tree_test_own_ceil(struct kunit *test)
 		sim_measure(s, 0, 100 * SIM_MS);
 		KUNIT_EXPECT_GE(test, sim_got(s, 1) * 1000, s->bytes * 860);
 	}
+	sim_end(s);
+}
+
+/* A class gets its ceil beside siblings with long packets, which make its slots
+ * come further apart than its cburst lasts
+ */
+static void rate_tree_test_ceil_long(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	int i;
+
+	for (i = 0; i < 5; i++) {
+		sim_add(s, 0, 10 * SIM_MBIT, (i ? 1000 : 150) * SIM_MBIT,
+			60000, 0);
+		sim_load(s, i + 1, i)->len = i ? 65226 : SIM_MTU;
+	}
+	sim_measure(s, 100 * SIM_MS, 500 * SIM_MS);
+	KUNIT_EXPECT_GE(test, sim_got(s, 1) * 100, 75 * SIM_MBIT * 98);
 	sim_end(s);
 }
 
@@ -1850,7 +1895,7 @@ static void rate_tree_test_bursts(struct kunit *test)
 		sim_add(s, 0, SIM_MBIT, 10 * SIM_MBIT, 10000, 0);
 		f = sim_load(s, 1, 0);
 		f->stop = 0;
-		rate_tree_set(&s->class[1], SIM_MBIT, 10 * SIM_MBIT, 0,
+		sim_configure(&s->class[1], SIM_MBIT, 10 * SIM_MBIT, 0,
 			      i * div64_u64(burst * NSEC_PER_SEC,
 					    10 * SIM_MBIT), 10000, 0, s->now);
 		sim_run(s, 500 * SIM_MS);
@@ -1865,7 +1910,7 @@ static void rate_tree_test_bursts(struct kunit *test)
 		sim_add(s, 0, 10 * SIM_MBIT, SIM_GBIT, 10000, 7);
 		f = sim_load(s, 1, 0);
 		f->stop = 0;
-		rate_tree_set(&s->class[1], 10 * SIM_MBIT, SIM_GBIT,
+		sim_configure(&s->class[1], 10 * SIM_MBIT, SIM_GBIT,
 			      i * div64_u64(burst * NSEC_PER_SEC,
 					    10 * SIM_MBIT), 0, 10000, 7,
 			      s->now);
@@ -1880,7 +1925,7 @@ static void rate_tree_test_bursts(struct kunit *test)
 
 	for (i = 0; i < 2; i++) {
 		s = sim_init(test, 0, 10 * SIM_MBIT);
-		rate_tree_set(&s->tree.root, 10 * SIM_MBIT, 10 * SIM_MBIT, 0,
+		sim_configure(&s->tree.root, 10 * SIM_MBIT, 10 * SIM_MBIT, 0,
 			      i * div64_u64(burst * NSEC_PER_SEC,
 					    10 * SIM_MBIT), SIM_MTU, 0, s->now);
 		f = sim_load(s, 0, 0);
@@ -1995,6 +2040,7 @@ static void rate_tree_test_random(struct kunit *test)
 				f->arrive = max(f->arrive, s->now);
 				break;
 			case 2:
+				rtnl_lock();
 				local_bh_disable();
 				if (f->joined)
 					rate_tree_leave(&f->m, now);
@@ -2002,6 +2048,7 @@ static void rate_tree_test_random(struct kunit *test)
 					rate_tree_join(&q->q, &f->m,
 						       sim_class(s, f->class));
 				local_bh_enable();
+				rtnl_unlock();
 				f->joined = !f->joined;
 				f->known_backlog = 0;
 				break;
@@ -2139,6 +2186,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_old_rests),
 	KUNIT_CASE(rate_tree_test_blocked),
 	KUNIT_CASE(rate_tree_test_own_ceil),
+	KUNIT_CASE(rate_tree_test_ceil_long),
 	KUNIT_CASE(rate_tree_test_debts_alone),
 	KUNIT_CASE(rate_tree_test_first_long),
 	KUNIT_CASE(rate_tree_test_lengths),
