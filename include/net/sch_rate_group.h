@@ -370,8 +370,8 @@ static inline bool rate_group_recent(const struct rate_group_member *m, u64 now)
  * @m: the member
  * @now: time, ns
  *
- * Context: any. Needs no lock: on 32-bit, the value may be torn, but it is only
- * for reports.
+ * Context: any. Needs no lock: the value may be of two periods, or torn on
+ * 32-bit, but it is only for reports.
  * Return: bytes/s in the last full period
  */
 static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)

@@ -39,7 +39,7 @@ GATES = {  # name: what Python runs: a verb and its options, if it is not a file
     "syz": ("syz", "--only", "patched", "--replay"),
     "OpenWrt": ("openwrt",),
     "litmus": ("litmus",),
-    "architectures": ("arches",),
+    "architectures": ("arches", "--all", "--arch", "mips"),  # 32 bits, big endian
     "tooling": ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=3", "lab/tests/own"),
     "KUnit": ("kunit",),
     "fuzz": ("fuzz",),

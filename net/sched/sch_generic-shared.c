@@ -233,7 +233,8 @@ static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
  *
  * Warns if a queue that comes into use has the default qdisc, and so no limit,
  * where others have one together. A qdisc that somebody has put there may have
- * a limit of its own, or none on purpose.
+ * a limit of its own, or none on purpose; if its qdisc was deleted, a queue has
+ * a builtin one that sends nothing.
  *
  * Context: process context, RTNL held.
  */
@@ -243,6 +244,8 @@ void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 	struct net_device *dev = qdisc_dev(parent);
 	struct Qdisc *child, *limited = NULL;
 	unsigned int i, open = to;
+
+	ASSERT_RTNL();
 
 	if (from == to || !blocks || hlist_empty(blocks))
 		return;

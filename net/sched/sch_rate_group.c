@@ -62,8 +62,8 @@
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
- *	late in that time may claim what was skipped since its last slot. So it
- *	may with a slot that a sibling gives up when it is over. All members
+ *	late in that time may claim what was skipped since its last slot, and
+ *	slots that siblings gave up after their time was over. All members
  *	together may claim no more than max_late. Skipped time is counted only
  *	if some backlog in the last 1/8 s was longer than a slot.
  *
@@ -574,7 +574,7 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 		if (m->no_slot)
 			m->surplus += m->last_quantum;
 	}
-	early = clamp_t(s64, m->left, 0, m->prepaid);
+	early = min_t(s64, m->left, m->prepaid);
 	m->credit += early;
 	m->unpaid -= m->left - early;
 	m->left = 0;
