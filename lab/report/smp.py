@@ -179,6 +179,8 @@ def once(which: str, hop: Path, kind: str, case: str, contender: str) -> dict | 
         blocked = load.mice or contender == "cake"
         if row["bps"] < (LEAST_BLOCKED if blocked else LEAST) * load.rate:
             return None
+    elif row["pps_2"] < LEAST_BLOCKED * row["pps_1"]:
+        return None
     return row
 
 
