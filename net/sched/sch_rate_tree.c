@@ -501,7 +501,7 @@ static s32 rate_tree_take_debt(struct rate_tree_member *m)
 	WRITE_ONCE(q->settled, q->settled + unpaid);
 	if (unpaid < 0)
 		t->tat -= to_ns(&t->root.ceil_speed, -unpaid);
-	else
+	else if (unpaid)
 		t->tat += to_ns_exact(&t->root.ceil_speed, unpaid);
 	if (!owed)
 		return 0;
