@@ -412,6 +412,9 @@ def given() -> tuple[str, str]:
     return os.environ.get("KERNEL", ""), os.environ.get("LINUX_TARBALL", "")
 
 
+USUAL = ("packages", "kernel", "iproute2", "sparse", "venv")
+
+
 def main(*step: str) -> None:
     """Run the steps named on the command line, or the usual ones.
 
@@ -420,10 +423,9 @@ def main(*step: str) -> None:
     """
     steps = {"packages": None, "kernel": lambda: kernel(*given()), "iproute2": iproute2,
              "sparse": sparse, "venv": venv}
-    usual = list(steps)
     steps |= {name: lambda wanted=wanted: packages(wanted) for name, wanted in PACKAGES.items()}
     steps["check"] = check
-    words = known("step", step or usual, steps)
+    words = known("step", step or USUAL, steps)
     check_host()
     BUILD.mkdir(exist_ok=True)
     for word in words:

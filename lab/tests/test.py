@@ -20,10 +20,11 @@ from dataclasses import dataclass
 import pytest
 from host.common import JOBS, ROOT, START
 from host.results import record_time
+from host.setup import USUAL
 
 LAB = (ROOT / "lab",)
 GATES = {  # name: what Python runs: a verb and its options, if it is not a file or a module
-    "set-up": ("setup", "packages", "kernel", "iproute2", "sparse", "venv", "reported"),
+    "set-up": ("setup", *USUAL, "reported"),
     "series applies": ("tree", "apply"),
     "copies in step": ("tree", "check-copies"),
     "tc builds": ("setup", "iproute2"),
