@@ -31,7 +31,7 @@ tree: ## unpack the base into build/linux and apply the series
 	@$(LAB) setup packages kernel
 	@$(LAB) tree apply
 
-export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>']
+export: ## write patches/ and the kernel-path copies from build/linux [SOB='Name <mail>': signed, to build/export-signed]
 	@$(LAB) tree export $(call options,SOB)
 
 build: tree ## build the patched kernel and the tc that goes with it

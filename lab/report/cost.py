@@ -44,7 +44,9 @@ from report.cost_kernel import HERE, TC, TREES, Kernel
 
 RESULTS = ROOT / "results" / "cost.json"
 OUT = BUILD / "cost"
-PACKETS = 20000  # counted
+PACKETS = 20000  # counted, or more: see packets()
+DEPTH = 16  # packets of a flow that wait, at least
+REFILL = DEPTH // 4 + 2  # that come at once when less wait: see hop_saturate()
 TOLERANCE = 0.01  # of a stored count
 MISSED = 0.02  # of the load that a case is about, too little; stock may send too much
 TOP = 25  # functions shown
@@ -122,8 +124,17 @@ def qdiscs(case: Case, kernel: Kernel) -> list[str]:
 
 
 def warm_up(case: Case) -> int:
-    """Packets before the counted ones: at least 30 of each queue."""
-    return max(10000, 30 * case.queues)
+    """Packets before the counted ones: at least 30 of each queue, and of each class on it."""
+    return max(10000, 30 * case.queues * max(case.classes, 1))
+
+
+def packets(case: Case) -> int:
+    """Packets that are counted: with classes, a whole number of times that all flows refill.
+
+    Else one kernel may send more than comes in that time, and need not receive it.
+    """
+    refill = REFILL * case.queues * case.classes
+    return -(-PACKETS // refill) * refill if refill else PACKETS
 
 
 def flows(case: Case, kernel: Kernel) -> list[str]:
@@ -139,14 +150,14 @@ def flows(case: Case, kernel: Kernel) -> list[str]:
 def commands(case: Case, kernel: Kernel) -> list[str]:
     """Lines for /proc/hop."""
     all_ = flows(case, kernel)
-    pace = f"mode=saturate depth={max(16, 2 * case.flows)}"
+    pace = f"mode=saturate depth={max(DEPTH, 2 * case.flows)}"
     lines = ["clear"]
     for number, flow in enumerate(all_):
         if case.load:
             pace = f"mode=paced start={number * 100} rate={case.load / 8 / len(all_):.0f}"
         on = " on=2000000 off=28000000" if case.pauses and not number else ""
         lines.append(f"stream {flow} size={case.size} look=20000 {pace}{on}")
-    seconds = 1.15 * (warm_up(case) + PACKETS) * case.size * 8 / (case.load or case.rate)
+    seconds = 1.15 * (warm_up(case) + packets(case)) * case.size * 8 / (case.load or case.rate)
     return [*lines, f"meter rate={case.rate / 8:.0f}", f"run ns={seconds * 1e9 + 2e6:.0f}"]
 
 
@@ -157,7 +168,7 @@ def words_of(kernel: Kernel, case: Case, job: Path) -> list[str]:
     at = {name: address for address, name in kernel.symbols()}
     first = warm_up(case)
     count = {"out": job / "count", "text": f"{at['_stext']:x}", "etext": f"{at['_etext']:x}",
-             "at": f"{at['hop_xmit']:x}", "from": first, "to": first + PACKETS}
+             "at": f"{at['hop_xmit']:x}", "from": first, "to": first + packets(case)}
     return kernel.start(
         [f"hop.queues={case.queues}"], "-initrd", str(job / "initramfs"), "-plugin",
         ",".join([str(library("count")), *(f"{k}={v}" for k, v in count.items())]),
@@ -193,7 +204,7 @@ def complaint(case: Case, text: str) -> str | None:
     return None
 
 
-def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
+def by_function(kernel: Kernel, job: Path, packets: int) -> dict[str, list[float]]:
     """Raw counts as {function: [instructions, calls]} per packet; parts of one are one."""
     symbols = kernel.symbols()
     addresses = [at for at, _ in symbols]
@@ -212,7 +223,7 @@ def by_function(kernel: Kernel, job: Path) -> dict[str, list[float]]:
         row = found[re.sub(r"(\.(cold|part|isra|constprop)(\.\d+)?)+$", "", name)]
         row[0] += times
         row[1] += times if at == start else 0
-    return {name: [value / PACKETS for value in row] for name, row in sorted(found.items())}
+    return {name: [value / packets for value in row] for name, row in sorted(found.items())}
 
 
 def state(kernel: Kernel, name: str) -> str:
@@ -234,7 +245,7 @@ def counted(kernel: Kernel, name: str) -> dict[str, list[float]]:
             return last["functions"]
     start = time.monotonic()
     job = boot(kernel, name)
-    functions = by_function(kernel, job)
+    functions = by_function(kernel, job, packets(CASES[name]))
     kept.write_text(json.dumps({"state": want, "functions": functions}) + "\n")
     say(f"counted {name} in {kernel.name}: {time.monotonic() - start:.0f} s")
     return functions

@@ -21,9 +21,9 @@ from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
-# On the front page: a case of smp.json, and whose speeds with one CPU are side by side
-SMP_FRONT = {"64-byte packets, rate not reached, one CPU: thousand packets/s":
-             ("64 bytes, below the rate", "root cake", "stock cake_mq", "series")}
+# On the front page: cases of cost.json, with cake at the root and with cake_mq
+COST_FRONT = {"instructions for a packet of 200 bytes, 60 % of the rate":
+              ("root-cake-60-percent", "60-percent")}
 
 
 def pages() -> list[Path]:
@@ -116,9 +116,9 @@ def front() -> list[str]:
     rows = [(cell.front, "scenarios",
              [cell.value(base, "root "), cell.value(base), cell.value(patched)])
             for row in table.ROWS for cell in row.cells if cell.front]
-    for text, (case, *labels) in SMP_FRONT.items():
-        speeds = speeds_of(case)
-        rows.append((text, "smp", [speeds[label]["pps_1"] / 1000 for label in labels]))
+    cost = {row["case"]: row for row in read("cost")["rows"]}
+    for text, (root, case) in COST_FRONT.items():
+        rows.append((text, "cost", [cost[root]["base"], cost[case]["base"], cost[case]["patched"]]))
     return markdown(("load", "`cake`", "`cake_mq`", "patched",
                      "[version](results/README.md)"), (
         (text, *("not measured" if value is None else f"{value:.0f}" for value in values),

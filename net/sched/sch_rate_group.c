@@ -80,7 +80,7 @@
  * Paying in advance
  *	Below the rate, a reservation for every packet would be a waste. If the
  *	TAT lies in the past, and a slot holds all of the backlog, the slot is
- *	made longer, for packets still to come: by R x RATE_GROUP_ROUND / n / 2,
+ *	made longer, for packets still to come: by 3/4 R x RATE_GROUP_ROUND / n,
  *	at most RATE_GROUP_QUANTUM. Unused time pays for that, as far as there
  *	is any. This *credit* is kept for RATE_GROUP_CREDIT_TIME. It is for
  *	packets that come one by one, no faster than four times the member's
@@ -203,7 +203,7 @@ static void rate_group_set_quantum(struct rate_group *g)
 	each = div_u64(each, max(members, 1U));
 	WRITE_ONCE(g->quantum, min(each, RATE_GROUP_QUANTUM));
 	WRITE_ONCE(g->sharers, max(members, 1U));
-	WRITE_ONCE(g->prepay, min(each / 2, RATE_GROUP_QUANTUM));
+	WRITE_ONCE(g->prepay, min(each * 3 / 4, RATE_GROUP_QUANTUM));
 }
 
 /* The longest packet of this period and the last one. If two members do this at
