@@ -281,6 +281,7 @@ struct rate_tree_queue {
  * @granted: bytes of slots in all
  * @settled: the part of @beyond that its classes were charged
  * @room: bytes that its classes leave for packets without slots
+ * @room_from: time from which they leave that, ns
  * @lender: the class that pays for these, as in @payer
  * @served: bytes that it got, or would have got if it had always waited
  * @waiting: in @waiting of its class
@@ -316,6 +317,7 @@ struct rate_tree_member {
 	u32			granted;
 	u32			settled;
 	u32			room;
+	u64			room_from;
 	u8			lender;
 	u64			served;
 	struct rb_node		waiting;

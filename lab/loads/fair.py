@@ -221,6 +221,17 @@ def recounted(bed: Bed, rate: float = 1e9) -> dict:
     return figures
 
 
+def ended(bed: Bed, rate: float = 1e9) -> dict:
+    """14 of a host's 15 flows are on a queue of their own, and end; the queue is idle from then
+    on: what the last flow of the host gets on another queue beside another host's, %."""
+    hop = bed.prepare(rate, 3, "besteffort dual-srchost")
+    labelled(hop, [("last", 0, 1, 100, 0), ("other", 1, 2, 100, 0)])
+    for number in range(14):
+        hop.stream(2, src=1, dst=101 + number, stop=0.2)
+    last, rival, *_ = hop.between(rate, 0.4, 0.6)["streams"]
+    return {"gets": 100 * last["bytes"] / (last["bytes"] + rival["bytes"])}
+
+
 def rehosted(bed: Bed, rate: float = 1e9) -> dict:
     """15 hosts have a flow each when a flow mode that is not fair to hosts is changed to one
     that is: what a new host's flow gets beside them, %, here and below cake at the root.

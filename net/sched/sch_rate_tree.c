@@ -62,9 +62,10 @@
  *				max(RATE_TREE_SLOT_MAX, R x RATE_TREE_SLACK)))
  *
  *	Unused time pays for them, up to half of RATE_TREE_ROUND or four
- *	packets. Each queue may use its part of what a ceil allows. Classes are
- *	charged when the queue has the lock again. Credit is gone after
- *	RATE_TREE_CREDIT_TIME, or when the queue has to wait for a slot.
+ *	packets. Each queue may use its part of what a ceil allows, or three
+ *	packets of that. Classes are charged when the queue has the lock again.
+ *	Credit is gone after RATE_TREE_CREDIT_TIME, or when the queue has to
+ *	wait for a slot.
  *
  * A slot is granted from the root down, at each level among the children that
  * have members waiting and are not above their ceil:
@@ -537,21 +538,27 @@ static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 	}
 }
 
-/* How much may a member send without a slot? */
-static u32 rate_tree_room(const struct rate_tree_member *m, u64 now)
+/* How much may a member send without a slot, and from when on? Others do not
+ * know what it uses of what a ceil allows, so it gets a part. With a low ceil,
+ * or many queues, that is less than a packet. So they may exceed the ceil
+ * together, by three packets each, until they are charged.
+ */
+static u32 rate_tree_room(const struct rate_tree_member *m, u64 now, u64 *from)
 {
 	const struct rate_tree *t = m->queue->tree;
 	const struct rate_tree_class *c;
-	u64 room = m->queue->max_credit, ns;
+	u64 room = m->queue->max_credit, bytes, at, ns;
 
 	for (c = m->class; c->parent; c = c->parent) {
 		if (c->ceil >= c->parent->ceil)
 			continue;
-		if (after(c->ceil_until, now))
-			return 0;
-		/* Others do not know what it uses of that */
-		ns = min(now - c->ceil_until, rate_tree_cburst(c));
-		room = min(room, div_u64(to_bytes(c->ceil, ns), t->nqueues));
+		at = c->ceil_until + to_ns(&c->ceil_speed, 2 * ETH_FRAME_LEN);
+		at = later(at, now);
+		*from = later(*from, at);
+		ns = min(at - c->ceil_until, rate_tree_cburst(c));
+		bytes = to_bytes(c->ceil, ns);
+		room = min(room, max(div_u64(bytes, t->nqueues),
+				     min(bytes, 3 * ETH_FRAME_LEN)));
 	}
 	return room;
 }
@@ -559,7 +566,11 @@ static u32 rate_tree_room(const struct rate_tree_member *m, u64 now)
 /* Tell a member how much it may send without a slot, and who pays */
 static void rate_tree_allow(struct rate_tree_member *m, u64 now)
 {
-	WRITE_ONCE(m->room, rate_tree_room(m, now));
+	u64 from = now;
+
+	WRITE_ONCE(m->room, rate_tree_room(m, now, &from));
+	/* If one is new and one is old, it sends a bit early or late */
+	WRITE_ONCE(m->room_from, from);
 	WRITE_ONCE(m->lender, rate_tree_payer(m->class, now));
 }
 
@@ -1286,6 +1297,7 @@ static bool rate_tree_free(struct rate_tree_member *m, u64 now, u32 bytes)
 	return q->sender != m && !rate_tree_busy(m) &&
 	       (s64)bytes <= q->credit &&
 	       (s64)rate_tree_debt(m) + bytes <= READ_ONCE(m->room) &&
+	       !after(READ_ONCE(m->room_from), now) &&
 	       !after(now, q->credit_at + RATE_TREE_CREDIT_TIME);
 }
 

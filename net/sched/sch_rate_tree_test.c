@@ -1394,6 +1394,45 @@ static void rate_tree_test_free(struct kunit *test)
 	sim_end(s);
 }
 
+/* Two queues send in turns below a ceil that allows a packet in 242 us: less
+ * than a packet for each queue. They need not take a slot each time. A ceil
+ * holds also for small packets while others have the queues charged often.
+ */
+static void rate_tree_test_free_ceil(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 10 * SIM_GBIT);
+	struct sim_flow *f;
+	u32 i;
+
+	sim_add(s, 0, SIM_MBIT, 50 * SIM_MBIT, 10000, 0);
+	sim_load_all(s, 1);
+	s->now = SIM_MS;
+	for (i = 0; i < 400; i++) {
+		s->now += i % 2 * 700 * NSEC_PER_USEC;
+		sim_send(s, &s->flow[i % 2], 1, SIM_MTU);
+	}
+	KUNIT_EXPECT_LE(test, s->queue[0].q.slots_granted +
+			      s->queue[1].q.slots_granted, 160);
+	sim_end(s);
+
+	s = sim_init(test, 0, 10 * SIM_GBIT);
+	sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
+	sim_add(s, 0, SIM_GBIT, 10 * SIM_GBIT, 10000, 0);
+	sim_load_all(s, 1);
+	sim_load_all(s, 2);
+	for (f = s->flow; f < s->flow + s->flows; f++) {
+		f->gap = (f->class == 1 ? 6000 : 40) * NSEC_PER_USEC;
+		f->len = f->class == 1 ? 64 : SIM_MTU;
+	}
+	sim_run(s, 50 * SIM_MS);
+	for (f = s->flow; f < s->flow + s->flows; f++)
+		f->gap = (f->class == 1 ? 500 : 40) * NSEC_PER_USEC;
+	sim_measure(s, 5 * SIM_MS, 100 * SIM_MS);
+	KUNIT_EXPECT_LE(test, sim_got(s, 1), SIM_MBIT / 10 +
+			      SIM_QUEUES * 3 * SIM_MTU);
+	sim_end(s);
+}
+
 /* Going without slots is no way around the rate of the root or a ceil */
 static void rate_tree_test_free_rate(struct kunit *test)
 {
@@ -2176,6 +2215,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_paused),
 	KUNIT_CASE(rate_tree_test_calls),
 	KUNIT_CASE(rate_tree_test_free),
+	KUNIT_CASE(rate_tree_test_free_ceil),
 	KUNIT_CASE(rate_tree_test_free_rate),
 	KUNIT_CASE(rate_tree_test_drops),
 	KUNIT_CASE(rate_tree_test_rate),
