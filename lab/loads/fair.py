@@ -17,6 +17,7 @@ from traffic.bed import (
     paced,
     scattered,
 )
+from traffic.hop import Hop
 
 DEPTH = "memlimit 64mb"  # for a thousand flows
 
@@ -200,15 +201,26 @@ def moved(bed: Bed, rate: float = 1e9, begin: float = 0.3, seconds: float = 0.1)
     return {"others": max(got[2:], key=abs), "moved": got[0] + got[1] + 100}
 
 
+def two_hosts(hop: Hop, last: int, other: int, ends: int) -> None:
+    """A flow of a host on queue `last`, one of another host on `other`, and 14 more of the first
+    host on `ends`, which end after 0.2 s."""
+    labelled(hop, [("last", last, 1, 100, 0), ("other", other, 2, 100, 0)])
+    for number in range(14):
+        hop.stream(ends, src=1, dst=101 + number, stop=0.2)
+
+
+def of_two(last: dict, rival: dict) -> float:
+    """What the first stream has of what both have got, %."""
+    return 100 * last["bytes"] / (last["bytes"] + rival["bytes"])
+
+
 def recounted(bed: Bed, rate: float = 1e9) -> dict:
     """Of 15 flows of a host, 14 end while the flow mode is not one that is fair to hosts: what
     the last one gets afterwards beside another host's, %, here and below cake at the root."""
     figures = {}
     for key, contender in (("gets", None), ("root_gets", "cake")):
         hop = bed.prepare(rate, 8, "besteffort dual-srchost", contender)
-        labelled(hop, [("last", 0, 1, 100, 0), ("other", 0, 2, 100, 0)])
-        for number in range(14):
-            hop.stream(0, src=1, dst=101 + number, stop=0.2)
+        two_hosts(hop, last=0, other=0, ends=0)
         hop.meter(rate, from_s=0.4)
 
         def change(contender=contender):
@@ -217,7 +229,7 @@ def recounted(bed: Bed, rate: float = 1e9) -> dict:
                 bed.change(rate, mode, contender=contender)
 
         last, rival, *_ = beside_run(hop, 0.6, change)["streams"]
-        figures[key] = 100 * last["bytes"] / (last["bytes"] + rival["bytes"])
+        figures[key] = of_two(last, rival)
     return figures
 
 
@@ -225,11 +237,9 @@ def ended(bed: Bed, rate: float = 1e9) -> dict:
     """14 of a host's 15 flows are on a queue of their own, and end; the queue is idle from then
     on: what the last flow of the host gets on another queue beside another host's, %."""
     hop = bed.prepare(rate, 3, "besteffort dual-srchost")
-    labelled(hop, [("last", 0, 1, 100, 0), ("other", 1, 2, 100, 0)])
-    for number in range(14):
-        hop.stream(2, src=1, dst=101 + number, stop=0.2)
+    two_hosts(hop, last=0, other=1, ends=2)
     last, rival, *_ = hop.between(rate, 0.4, 0.6)["streams"]
-    return {"gets": 100 * last["bytes"] / (last["bytes"] + rival["bytes"])}
+    return {"gets": of_two(last, rival)}
 
 
 def rehosted(bed: Bed, rate: float = 1e9) -> dict:

@@ -6,7 +6,7 @@ every host, to the instruction, however busy that is; lab/report/cost/turns.c se
 left to chance. Both kernels are minimal, with one CPU and the load generator lab/traffic/hop
 built in; on x86_64 the guest believes that its CPU is SCALE times faster than that, so that it is
 never what limits a load. Cases of 32-bit ARM have lower rates instead; without its compiler they
-are skipped. A plugin counts per address while PACKETS packets leave the device; what the generator
+are skipped. A plugin counts per address while packets() leave the device; what the generator
 does is in the count, and about the same in both kernels.
 
 A row passes when patched / base is within its bound. Counts also have to be those
@@ -204,7 +204,7 @@ def complaint(case: Case, text: str) -> str | None:
     return None
 
 
-def by_function(kernel: Kernel, job: Path, packets: int) -> dict[str, list[float]]:
+def by_function(kernel: Kernel, case: Case, job: Path) -> dict[str, list[float]]:
     """Raw counts as {function: [instructions, calls]} per packet; parts of one are one."""
     symbols = kernel.symbols()
     addresses = [at for at, _ in symbols]
@@ -223,7 +223,7 @@ def by_function(kernel: Kernel, job: Path, packets: int) -> dict[str, list[float
         row = found[re.sub(r"(\.(cold|part|isra|constprop)(\.\d+)?)+$", "", name)]
         row[0] += times
         row[1] += times if at == start else 0
-    return {name: [value / packets for value in row] for name, row in sorted(found.items())}
+    return {name: [value / packets(case) for value in row] for name, row in sorted(found.items())}
 
 
 def state(kernel: Kernel, name: str) -> str:
@@ -245,7 +245,7 @@ def counted(kernel: Kernel, name: str) -> dict[str, list[float]]:
             return last["functions"]
     start = time.monotonic()
     job = boot(kernel, name)
-    functions = by_function(kernel, job, packets(CASES[name]))
+    functions = by_function(kernel, CASES[name], job)
     kept.write_text(json.dumps({"state": want, "functions": functions}) + "\n")
     say(f"counted {name} in {kernel.name}: {time.monotonic() - start:.0f} s")
     return functions
@@ -317,7 +317,7 @@ def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
 def record(rows: dict[str, dict]) -> None:
     """Write cost.json."""
     keep_result(RESULTS.name, {
-        "what": f"instructions per packet, over {PACKETS} packets, QEMU TCG; ratio: "
+        "what": f"instructions per packet, over {PACKETS} packets or more, QEMU TCG; ratio: "
         "patched / base; bound: what it may be",
         "tools": {arch: tools(arch) for arch in cost_kernel.MACHINES},
         "rows": [{"case": name, **{which: round(count, 2) for which, count in row.items()},
