@@ -58,6 +58,10 @@
 #endif
 
 /* 7.0 */
+#ifndef kzalloc_obj
+#define kzalloc_obj(object, ...)					\
+	kzalloc(sizeof(object), COMPAT_GFP(__VA_ARGS__))
+#endif
 #ifndef kzalloc_objs
 #define kzalloc_objs(object, count, ...)				\
 	kcalloc(count, sizeof(object), COMPAT_GFP(__VA_ARGS__))

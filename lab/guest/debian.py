@@ -9,13 +9,14 @@ not depend on the host.
 
 import contextlib
 import functools
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from host.common import BUILD, CACHE, need_disk, run
-from host.setup import archive, packages
+from host.common import BUILD, CACHE, Die, need_disk, run
+from host.setup import Apt, archive, packages
 
 from guest import qemu
 
@@ -57,6 +58,31 @@ def system(name: str) -> Path:
     inside(where, "; ".join(script), f"stock-{name}-kernels", "installing its kernels", 90)
     made.write_text(INCLUDE)
     return where
+
+
+def headers(suite: str) -> tuple[Path, str]:
+    """Headers of a release's kernel for modules, unpacked below a folder: (it, the release).
+
+    They come from their packages, once, and work where the folder's usr/ lies over /usr.
+    """
+    where = CACHE / "stock" / f"{suite}-headers"
+    if not where.exists():
+        apt, names = Apt(suite, "deb"), ["linux-headers-cloud-amd64"]
+        apt.update()
+        for name in names:  # which grows
+            names += re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)",
+                                apt.ask("depends", name))
+        part = where.with_name(where.name + ".part")
+        for name in names[1:]:
+            path = apt.download(name)
+            if not path:
+                raise Die(f"{name} cannot be downloaded (see build/logs/apt.log); check the "
+                          "network and run this again")
+            run(["dpkg-deb", "-x", path, part], f"stock-{suite}-headers")
+        part.rename(where)
+    release, = (path.name.removeprefix("linux-headers-")
+                for path in (where / "usr/src").glob("linux-headers-*-amd64"))
+    return where, release
 
 
 def inside(where: Path, script: str, log: str, what: str, estimate: float) -> None:

@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import splats
-from guest.debian import SYSTEMS, boot, disk, has_card, inside, system
-from host.common import JOBS, ROOT, Die, say
+from guest.debian import SYSTEMS, boot, disk, has_card, headers, inside, system
+from host.common import BUILD, JOBS, ROOT, Die, run, say
 from host.results import verdict
-from series.module import packages_of
+from series.module import packages_of, sources
 
 HERE = ROOT / "lab/tests"
 LOADS = tomllib.loads((HERE / "stock.toml").read_text())["load"]
@@ -87,10 +87,27 @@ def judged(kernel: str, text: str, loads: Sequence[tuple]) -> tuple[int, list[st
     return passed, [f"{kernel}: {sentence}" for sentence in failed]
 
 
+def compiled(suite: str) -> list[str]:
+    """Build the module for the kernel of an older release: sentences on what is wrong."""
+    where, source = BUILD / "stock" / f"{suite}-module", "/usr/src/linux-headers-"
+    try:
+        root, release = headers(suite)
+        sources(where)
+        run(["unshare", "--mount", "sh", "-ec",
+             'mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr; exec make -C "$1" M="$2" '
+             'modules', root, source + release, where], f"stock-{suite}-module",
+            f"building the module for Linux {release}", 20)
+    except Die as why:
+        return [f"{suite}: {why}"]
+    print(f"{release:<30}builds")
+    return []
+
+
 def main(all_: bool = False) -> None:
     """Make the disks, boot the kernels, judge.
 
-    all: all kernels, not only that of the newest release.
+    all: boot all kernels, not only that of the newest release; for the others, the module is
+    only built.
     """
     if os.geteuid():
         say("this makes systems and mounts them, which only root may do")
@@ -119,6 +136,9 @@ def main(all_: bool = False) -> None:
         logs = list(pool.map(lambda job: boot(*job), jobs))
     loads = [load for load in LOADS if has_card() or not load[0].startswith("virtio")]
     passed, failed = 0, []
+    for name in set(SYSTEMS) - set(names):
+        failed += (wrong := compiled(name))
+        passed += not wrong
     for (_, kernel, *how), text in zip(jobs, logs, strict=True):
         more, sentences = judged(kernel, text, loads if len(how) == 1 else ())
         passed, failed = passed + more, failed + sentences
