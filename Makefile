@@ -149,7 +149,7 @@ drivers: tree ## igb, virtio-net, vmxnet3, veth while queues, rings, MTU, link c
 
 gauntlet: tree ## the whole: four CPUs, KASAN, KCSAN, and all that takes hours [LONG=1 OPS=1000 ON=kasan JOBS=tdc]
 	@$(LAB) setup iproute2 venv qemu
-	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) cost && $(LAB) arches --boot --all && $(LAB) drivers && $(LAB) syz --only syz --minutes 120)
+	@$(if $(ON)$(JOBS)$(REPLAY),,$(LAB) stock --all && $(LAB) openwrt --all && $(LAB) kernel patched debug && $(LAB) torture && $(LAB) demo --all && $(LAB) trees && $(LAB) cost && $(LAB) arches --boot --all && $(LAB) drivers && $(LAB) syz --only syz --minutes 120)
 	@$(LAB) gauntlet $(call options,ON JOBS OPS ROUNDS REPLAY) $(call flags,BASE LONG)
 
 clean: ## remove build/ (the download cache stays)
