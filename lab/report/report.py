@@ -22,7 +22,7 @@ from report.evaluation import markdown
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
 FIGURE = re.compile(r"(<!--=([\w.-]+)-->).*?(<!--/-->)", re.S)
 # On the front page: cases of cost.json, with cake at the root and with cake_mq
-COST_FRONT = {"instructions for a packet of 200 bytes, 60 % of the rate":
+COST_FRONT = {"instructions for a packet of 200 bytes, at 60 % of the rate":
               ("root-cake-60-percent", "60-percent")}
 
 
@@ -119,7 +119,7 @@ def front() -> list[str]:
     cost = {row["case"]: row for row in read("cost")["rows"]}
     for text, (root, case) in COST_FRONT.items():
         rows.append((text, "cost", [cost[root]["base"], cost[case]["base"], cost[case]["patched"]]))
-    return markdown(("load", "`cake`", "`cake_mq`", "patched",
+    return markdown(("load", "root `cake`", "`cake_mq`", "`cake_mq`, patched",
                      "[version](results/README.md)"), (
         (text, *("not measured" if value is None else f"{value:.0f}" for value in values),
          str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
