@@ -24,7 +24,7 @@ HERE = Path(__file__).with_name("litmus")
 LINUX = BUILD / "linux"
 FILES = ("sch_rate_group.c", "sch_rate_group_qdisc.c", "sch_rate_tree.c",
          "sch_generic-shared.c")
-BARRIER = re.compile(r"\b(smp_\w+|rcu_read_lock)\(")
+BARRIER = re.compile(r"\b(smp_\w+|rcu_read_lock|atomic64_(?:read_acquire|set_release))\(")
 SECONDS = 600  # that one test may take
 
 

@@ -792,11 +792,14 @@ static void rate_tree_set_granter(struct rate_tree_queue *q, u64 now)
 	struct rb_node *first = rb_first_cached(&t->blocked);
 	u64 due = t->tat - rate_tree_lookahead(&t->root.ceil_speed) / 4;
 
-	if (!t->root.nwaiting)
+	if (!t->root.nwaiting) {
 		due = now + BIT_ULL(62);
-	else if (!rate_tree_has_waiting(&t->root))
+		WRITE_ONCE(t->idle, true);
+	} else if (!rate_tree_has_waiting(&t->root)) {
 		due = later(due, rate_node_class(first)->ceil_until);
-	atomic64_set(&t->grant_at, due);
+	}
+	/* Pairs with rate_tree_post(): if nobody grants, that sees @idle */
+	atomic64_set_release(&t->grant_at, due);
 	if (!t->root.nwaiting)
 		WRITE_ONCE(t->granter, NULL);
 	else if (!t->granter)
@@ -874,7 +877,8 @@ static void rate_tree_post(struct rate_tree_member *m)
 
 	WRITE_ONCE(m->posted, true);
 	llist_add(&m->post, &q->posts);
-	start = atomic64_read(&q->tree->grant_at) + q->lookahead / 4;
+	/* Pairs with rate_tree_set_granter() */
+	start = atomic64_read_acquire(&q->tree->grant_at) + q->lookahead / 4;
 	if (q->nbacklogged <= 1 || after(q->look_at, start))
 		q->look_at = start;
 }

@@ -197,6 +197,17 @@ static inline void atomic64_set(atomic64_t *v, s64 to)
 	__atomic_store_n(&v->counter, to, __ATOMIC_RELAXED);
 }
 
+static inline s64 atomic64_read_acquire(const atomic64_t *v)
+{
+	return __atomic_load_n(&v->counter, __ATOMIC_ACQUIRE);
+}
+
+static inline void atomic64_set_release(atomic64_t *v, s64 to)
+{
+	shim_writes++;
+	__atomic_store_n(&v->counter, to, __ATOMIC_RELEASE);
+}
+
 static inline bool atomic64_try_cmpxchg(atomic64_t *v, s64 *old, s64 to)
 {
 	shim_writes++;
