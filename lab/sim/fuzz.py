@@ -37,7 +37,7 @@ SHIM = ROOT / "lab/sim/shim"  # the kernel's headers in user space
 OUT = BUILD / "fuzz"
 SEEDS = {"group": 20000, "tree": 2000}  # scenarios
 CHUNK = 500  # scenarios of a process
-TEST = ROOT / "net/sched/sch_rate_group_test.c"  # cases of KUnit
+TEST = "net/sched/sch_rate_group_test.c"  # cases of KUnit
 FAULTS = HERE / "faults.txt"
 FAULTY = {"group": 6000, "tree": 1000}  # scenarios that have to find a fault
 COMMON = "net/sched/sch_rate.h"  # of both
@@ -73,19 +73,23 @@ def checked(text: str) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the C files with its header: "group" or "tree"."""
+    """One of the C files with its header: "group" or "tree".
+
+    root: the folder that they are in, at their kernel paths.
+    """
 
     name: str
+    root: Path = ROOT
 
     @property
     def files(self) -> dict[str, Path]:
         """What can have faults, by its name in faults.txt: the source and its headers."""
-        return {name: ROOT / name for name in FILES[self.name]}
+        return {name: self.root / name for name in FILES[self.name]}
 
     @property
     def source(self) -> Path:
         """The C file."""
-        return ROOT / FILES[self.name][0]
+        return self.root / FILES[self.name][0]
 
     @property
     def rest(self) -> Path:
@@ -114,7 +118,7 @@ class Part:
         """The command that compiles with the header below a folder; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
         return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
-                "-I", include, "-I", (ROOT / COMMON).parent, *more]
+                "-I", include, "-I", (self.root / COMMON).parent, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
         """(source, where its header is) of copies whose products are checked, a fault in one."""
@@ -146,11 +150,11 @@ class Part:
 def kunit(part: Part, sanitizer: str) -> Path:
     """Compile the KUnit cases of the rate group for user space; returns the program."""
     program = OUT / f"kunit-{sanitizer}"
-    part.shims("kunit", TEST)
+    part.shims("kunit", part.root / TEST)
     source, include = part.copy(OUT / f"checked-{part.name}")
     # The kernel's u64 has another format
-    run(part.compiler(*SANITIZERS[sanitizer], "-Wno-format", source, TEST, HERE / "kunit.c",
-                      "-o", program, include=include, name="kunit"),
+    run(part.compiler(*SANITIZERS[sanitizer], "-Wno-format", source, part.root / TEST,
+                      HERE / "kunit.c", "-o", program, include=include, name="kunit"),
         "fuzz-build-kunit", "building the KUnit cases of the rate group for user space", 5)
     return program
 

@@ -18,6 +18,7 @@ from host.common import BUILD, JOBS, ROOT, Die, kernel_env
 from host.repo import IPROUTE2, KERNEL, Series, am_patch, git
 from series import tree
 from series.kernel import configure
+from sim import fuzz
 
 from tests import check_patches as check
 from tests.ladder import climb
@@ -277,6 +278,29 @@ def htmldocs() -> tuple[str, list[str]]:
     return " ".join(map(os.path.basename, pages)), said
 
 
+def kunit() -> tuple[str, list[str]]:
+    """The KUnit cases of the rate group after each patch that touches it, in user space."""
+    part, done, said = fuzz.Part("group", BUILD / "check-kunit"), set(), []
+    names = (*fuzz.FILES[part.name], fuzz.TEST)
+    for commit in KERNEL.git("rev-list", "--reverse", "base..HEAD").split():
+        blobs = [KERNEL.git("rev-parse", "-q", "--verify", f"{commit}:{name}", check=False)
+                 for name in names]
+        if not all(blobs) or tuple(blobs) in done:
+            continue
+        done.add(tuple(blobs))
+        for name in names:
+            path = part.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(KERNEL.git("show", f"{commit}:{name}", raw=True).decode())
+        subject = KERNEL.git("log", "-1", "--format=%s", commit).strip()
+        try:
+            said += [f"{subject}: {line}" for line in fuzz.ask(fuzz.kunit(part, ""))
+                     if line.startswith("FAIL")]
+        except Die as err:
+            said.append(f"{subject}: {err}")
+    return f"the rate group, after each of {len(done)} patches", said
+
+
 def ladder() -> tuple[str, list[str]]:
     """Each series with only those before it."""
     rungs = climb()
@@ -286,7 +310,7 @@ def ladder() -> tuple[str, list[str]]:
 
 def jobs(fast: bool) -> dict[str, Callable[[], tuple[str, list[str]]]]:
     """{name of a check: function that makes it}, in the order of the table."""
-    checks = {"form": form, "git am": applies, "NET_SCHED=n": without_net_sched,
+    checks = {"form": form, "git am": applies, "KUnit": kunit, "NET_SCHED=n": without_net_sched,
               "yamllint": yamllint, "shellcheck": shellcheck, "ruff": ruff}
     if not fast:
         checks.update({"coccicheck": coccicheck, "YNL": ynl, "b4": b4, "3-way": three_way,
