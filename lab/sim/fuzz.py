@@ -82,6 +82,11 @@ class Part:
     root: Path = ROOT
 
     @property
+    def out(self) -> Path:
+        """Where it is compiled. Runs with other sources may go on at the same time."""
+        return OUT if self.root == ROOT else self.root / "out"
+
+    @property
     def files(self) -> dict[str, Path]:
         """What can have faults, by its name in faults.txt: the source and its headers."""
         return {name: self.root / name for name in FILES[self.name]}
@@ -110,14 +115,14 @@ class Part:
         others = re.compile(r"#include <((?:linux|asm|kunit|net(?!/sch_rate_))/[^>]+)>")
         for file in (*self.files.values(), *more):
             for header in others.findall(file.read_text()):
-                path = OUT / f"include-{name or self.name}" / header
+                path = self.out / f"include-{name or self.name}" / header
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"#include <{shim}>\n")
 
     def compiler(self, *more: Any, include: Path = ROOT / "include", name: str = "") -> list:
         """The command that compiles with the header below a folder; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
-        return ["gcc", *FLAGS, *races, "-I", OUT / f"include-{name or self.name}", "-I", SHIM,
+        return ["gcc", *FLAGS, *races, "-I", self.out / f"include-{name or self.name}", "-I", SHIM,
                 "-I", include, "-I", (self.root / COMMON).parent, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
@@ -149,9 +154,9 @@ class Part:
 
 def kunit(part: Part, sanitizer: str) -> Path:
     """Compile the KUnit cases of the rate group for user space; returns the program."""
-    program = OUT / f"kunit-{sanitizer}"
+    program = part.out / f"kunit-{sanitizer}"
     part.shims("kunit", part.root / TEST)
-    source, include = part.copy(OUT / f"checked-{part.name}")
+    source, include = part.copy(part.out / f"checked-{part.name}")
     # The kernel's u64 has another format
     run(part.compiler(*SANITIZERS[sanitizer], "-Wno-format", source, part.root / TEST,
                       HERE / "kunit.c", "-o", program, include=include, name="kunit"),
