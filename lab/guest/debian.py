@@ -60,10 +60,11 @@ def system(name: str) -> Path:
     return where
 
 
-def headers(suite: str) -> tuple[Path, str]:
-    """Headers of a release's kernel for modules, unpacked below a folder: (it, the release).
+def headers(suite: str) -> tuple[Path, list]:
+    """Headers of a release's kernel for modules: (their folder, words before a command that uses
+    them). They come from their packages, once.
 
-    They come from their packages, once, and work where the folder's usr/ lies over /usr.
+    The words lay what was unpacked over /usr for that command, where the headers look for more.
     """
     where = CACHE / "stock" / f"{suite}-headers"
     if not where.exists():
@@ -80,9 +81,9 @@ def headers(suite: str) -> tuple[Path, str]:
                           "network and run this again")
             run(["dpkg-deb", "-x", path, part], f"stock-{suite}-headers")
         part.rename(where)
-    release, = (path.name.removeprefix("linux-headers-")
-                for path in (where / "usr/src").glob("linux-headers-*-amd64"))
-    return where, release
+    folder, = (where / "usr/src").glob("linux-headers-*-amd64")
+    return folder, ["unshare", "--mount", "sh", "-ec", 'mount -t overlay overlay -o '
+                    '"lowerdir=$0/usr:/usr" /usr; exec "$@"', where]
 
 
 def inside(where: Path, script: str, log: str, what: str, estimate: float) -> None:

@@ -10,6 +10,7 @@ make openwrt makes a feed with the same two, for OpenWrt's build system.
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from host.common import BUILD, ROOT, Die, base_conf, run, say
@@ -50,12 +51,15 @@ def release_of(kdir: Path) -> str:
     return file.read_text().split('"')[1]
 
 
-def build(kdir: Path) -> Path:
-    """Build the module for the kernel whose headers are in a folder; its path."""
+def build(kdir: Path, before: Sequence = ()) -> Path:
+    """Build the module for the kernel whose headers are in a folder; its path.
+
+    before: words before the command.
+    """
     release = release_of(kdir)
     where = BUILD / "module" / release
     sources(where)
-    run(["make", "-C", kdir, f"M={where}", "W=1", "modules"], f"module-{release}",
+    run([*before, "make", "-C", kdir, f"M={where}", "W=1", "modules"], f"module-{release}",
         f"building the module for Linux {release}", 20,
         fix="for kernels between 6.1 and the base it should build: please report it")
     log = BUILD / "logs" / f"module-{release}.log"

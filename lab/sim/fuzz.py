@@ -99,7 +99,7 @@ class Part:
     @property
     def rest(self) -> Path:
         """The simulator, compiled, for when a fault is in the C file."""
-        return OUT / f"rest-{self.name}.o"
+        return self.out / f"rest-{self.name}.o"
 
     def simulator(self) -> list[Path]:
         """All but the C file."""
@@ -119,11 +119,11 @@ class Part:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"#include <{shim}>\n")
 
-    def compiler(self, *more: Any, include: Path = ROOT / "include", name: str = "") -> list:
+    def compiler(self, *more: Any, include: Path | None = None, name: str = "") -> list:
         """The command that compiles with the header below a folder; name: as in shims()."""
         races = ["-DSHIM_RACES"] if self.name == "tree" else []
         return ["gcc", *FLAGS, *races, "-I", self.out / f"include-{name or self.name}", "-I", SHIM,
-                "-I", include, "-I", (self.root / COMMON).parent, *more]
+                "-I", include or self.root / "include", "-I", (self.root / COMMON).parent, *more]
 
     def copy(self, folder: Path, fault: dict | None = None) -> tuple[Path, Path]:
         """(source, where its header is) of copies whose products are checked, a fault in one."""
@@ -141,11 +141,11 @@ class Part:
 
     def build(self, sanitizer: str) -> Path:
         """Compile the fuzzer; returns the program. With --san 1, products are checked, too."""
-        program = OUT / f"fuzz-{self.name}{sanitizer and '-'}{sanitizer}"
+        program = self.out / f"fuzz-{self.name}{sanitizer and '-'}{sanitizer}"
         self.shims()
-        source, include = self.source, ROOT / "include"
+        source, include = self.source, None
         if sanitizer == "1":
-            source, include = self.copy(OUT / f"checked-{self.name}")
+            source, include = self.copy(self.out / f"checked-{self.name}")
         run(self.compiler(*SANITIZERS[sanitizer], source, *self.simulator(), "-o", program,
                           include=include),
             f"fuzz-build-{self.name}", f"building the fuzzer of the rate {self.name}", 3)

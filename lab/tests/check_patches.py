@@ -146,8 +146,7 @@ def parse(files: Sequence[str]) -> list[str]:
     has built sch_cake.o with W=1.
     """
     headers = [Path(f).name for f in files if f.endswith(".h")]
-    sources = [WORK / f for f in {*files, *touched("base", "HEAD")}
-               if is_code(f) and f.endswith(".c") and (WORK / f).exists()]
+    sources = [WORK / Path(o).with_suffix(".c") for o in targets(files)]
     chosen = [path for path in sources if str(path.relative_to(WORK)) in files
               or any(name in path.read_text() for name in headers)]
     words = re.match(r"savedcmd_\S+ := (.*?) -c -o ",

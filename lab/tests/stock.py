@@ -17,10 +17,10 @@ from pathlib import Path
 
 from guest.boot import splats
 from guest.debian import SYSTEMS, boot, disk, has_card, headers, inside, system
-from host.common import BUILD, JOBS, ROOT, Die, run, say
+from host.common import JOBS, ROOT, Die, say
 from host.results import verdict
 from host.setup import loudly
-from series.module import packages_of, sources
+from series.module import build, packages_of
 
 HERE = ROOT / "lab/tests"
 LOADS = tomllib.loads((HERE / "stock.toml").read_text())["load"]
@@ -88,27 +88,21 @@ def judged(kernel: str, text: str, loads: Sequence[tuple]) -> tuple[int, list[st
     return passed, [f"{kernel}: {sentence}" for sentence in failed]
 
 
-def compiled(suite: str) -> list[str] | None:
-    """Build the module for the kernel of an older release: sentences on what is wrong.
+def compiled(suite: str) -> tuple[int, list[str], int]:
+    """Build the module for the kernel of a release that is not booted.
 
-    None if its headers cannot be had.
+    (1 if it builds, a sentence if it does not, 1 if its headers cannot be had).
     """
-    where, source = BUILD / "stock" / f"{suite}-module", "/usr/src/linux-headers-"
     try:
-        root, release = headers(suite)
+        folder, before = headers(suite)
     except Die as why:
         loudly(f"NOT TRIED: the module on Debian {suite}: {why}")
-        return None
-    sources(where)
+        return 0, [], 1
     try:
-        run(["unshare", "--mount", "sh", "-ec",
-             'mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr; exec make -C "$1" M="$2" '
-             'modules', root, source + release, where], f"stock-{suite}-module",
-            f"building the module for Linux {release}", 20)
+        build(folder, before)
     except Die as why:
-        return [f"{suite}: {why}"]
-    print(f"{release:<30}builds")
-    return []
+        return 0, [f"{suite}: {why}"], 0
+    return 1, [], 0
 
 
 def main(all_: bool = False) -> None:
@@ -143,13 +137,10 @@ def main(all_: bool = False) -> None:
     with ThreadPoolExecutor(JOBS) as pool:
         logs = list(pool.map(lambda job: boot(*job), jobs))
     loads = [load for load in LOADS if has_card() or not load[0].startswith("virtio")]
-    passed, failed = 0, []
-    skipped = 0
+    passed, failed, skipped = 0, [], 0
     for name in set(SYSTEMS) - set(names):
-        wrong = compiled(name)
-        failed += wrong or ()
-        passed += wrong == []
-        skipped += wrong is None
+        more, sentences, missing = compiled(name)
+        passed, failed, skipped = passed + more, failed + sentences, skipped + missing
     for (_, kernel, *how), text in zip(jobs, logs, strict=True):
         more, sentences = judged(kernel, text, loads if len(how) == 1 else ())
         passed, failed = passed + more, failed + sentences
