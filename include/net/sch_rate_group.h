@@ -47,8 +47,8 @@
  * @members: number of members that take turns; 0: the group is not in use
  * @queues: number of their queues that are in use; 0: all. The owner may set it
  *	before rate_group_set_rate()
- * @period_stamp: when the period began, as a stamp: in units of
- *	RATE_GROUP_STAMP
+ * @period_stamp: when the period of @longest began, as a stamp: in units of
+ *	2^RATE_GROUP_STAMP ns
  * @full_stamp: when a backlog last was longer than a slot, stamp
  * @late_stamp: when such a backlog last was late and needed all unused time,
  *	stamp
@@ -136,18 +136,19 @@ struct rate_group {
  *	rate_group_go_ahead()
  * @crowded: siblings took slots between its last two
  * @yield: it has to let siblings go first
- * @wanted: it has wanted more than @credit since it was idle
+ * @wanted: it has wanted more than @credit since it was idle, or its weight
+ *	still counts
  * @hold: time until which it makes later ranks wait, ns; 0: it does not
  * @hold_rank: its rank when it set @hold
  * @held_since: when it began to wait for smaller ranks, ns; 0: it does not wait
  * @sent_at: when the last packet went, ns
- * @sent: what went in the current period, bytes: good for 1 Tbit/s
+ * @sent: what went in the current period, bytes
  * @share: what the member sent in the last period, bytes/s
  *
- * Protected by the lock of the shaper that it is part of; reports read @sent_at
- * and @share without the lock. The owner may set @late_bytes and @burst before
- * rate_group_update(), and the fields from @rank to @outer_group before
- * rate_group_wait().
+ * Protected by the lock of the shaper that it is part of; reports read
+ * @sent_at, @sent and @share without the lock. The owner may set @late_bytes
+ * and @burst before rate_group_update(), and the fields from @rank to
+ * @outer_group before rate_group_wait().
  */
 struct rate_group_member {
 	struct rate_group	*group;
@@ -335,6 +336,12 @@ static inline u64 rate_group_clock(const struct rate_group_member *m, u64 now)
 /* What a member sends is measured in periods of 2^27 ns, 134 ms */
 #define RATE_GROUP_PERIOD_SHIFT	27
 
+/* Bytes of a period as bytes/s. 10^9 is a multiple of 2^9: nothing is lost. */
+static inline u64 rate_group_per_second(u64 bytes)
+{
+	return (bytes * (NSEC_PER_SEC >> 9)) >> (RATE_GROUP_PERIOD_SHIFT - 9);
+}
+
 /**
  * rate_group_sent - note for reports that a member has sent a packet
  * @m: the member
@@ -351,7 +358,7 @@ static inline void rate_group_sent(struct rate_group_member *m, u64 now,
 
 	if (periods) {
 		WRITE_ONCE(m->share, periods > 1 ? 0 :
-			   (m->sent * NSEC_PER_SEC) >> RATE_GROUP_PERIOD_SHIFT);
+			   rate_group_per_second(m->sent));
 		WRITE_ONCE(m->sent, 0);
 	}
 	WRITE_ONCE(m->sent_at, now);
@@ -383,8 +390,7 @@ static inline u64 rate_group_share(const struct rate_group_member *m, u64 now)
 	if (periods <= 0)
 		return READ_ONCE(m->share);
 
-	return periods == 1 ? (READ_ONCE(m->sent) * NSEC_PER_SEC) >>
-			      RATE_GROUP_PERIOD_SHIFT : 0;
+	return periods == 1 ? rate_group_per_second(READ_ONCE(m->sent)) : 0;
 }
 
 #endif /* __NET_SCH_RATE_GROUP_H */

@@ -18,7 +18,6 @@ from traffic.bed import beside_run, uninstall
 from traffic.hop import NAME, Hop
 from traffic.traffic import command, tc
 
-KINDS = ("root", "each", "shared")  # one at the root; one per queue; those that share
 QUEUES = 4
 
 

@@ -31,10 +31,7 @@ from series.mutate import mutated, read_list
 LAB = ROOT / "lab/series"
 COMMON = LAB / "kernel.config"
 CONFIG = (COMMON, LAB / "uml.config")
-BENCH = (*CONFIG, LAB / "bench.config")
 DEBUG = (*CONFIG, LAB / "debug.config")
-SMP = (*BENCH, LAB / "smp.config")
-X86 = (COMMON, LAB / "x86.config")
 SYZ_FAULTS = ROOT / "lab/tests/syz/faults.txt"
 BROKEN = {"faults": LAB / "faults.txt", "mutants": LAB / "mutants.txt",  # kernel: its faults
           "syz-faults": SYZ_FAULTS, "syz-smp-faults": SYZ_FAULTS}

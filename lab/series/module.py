@@ -26,6 +26,14 @@ FILES = (  # of the patched kernel
 )
 OPENWRT = ROOT / "openwrt"
 FEED = BUILD / "openwrt"
+NOTE = r""".SH NOTE
+This is the page of
+.BR cake-tc (8).
+Where it says
+.BR tc ,
+write
+.BR cake-tc .
+.SH SYNOPSIS"""
 PACKAGES = {"debhelper": "dh", "dh-dkms": "dh_dkms", "fakeroot": "fakeroot"}
 
 
@@ -85,7 +93,8 @@ def packages_of() -> list[Path]:
     shutil.move(where / "debian/cake-tc.8", where)
     shutil.copy(IPROUTE2.dir / "tc/tc", where / "cake-tc")
     for kind in ("cake", "htb", "tbf"):
-        shutil.copy(IPROUTE2.dir / f"man/man8/tc-{kind}.8", where / f"cake-tc-{kind}.8")
+        page = (IPROUTE2.dir / f"man/man8/tc-{kind}.8").read_text()
+        (where / f"cake-tc-{kind}.8").write_text(page.replace(".SH SYNOPSIS", NOTE, 1))
     person = re.search(r"^M:\s+(.*)", (ROOT / "MAINTAINERS-snippet").read_text(), re.MULTILINE)[1]
     control = where / "debian/control"
     control.write_text(control.read_text().replace("@MAINTAINER@", person))

@@ -195,7 +195,11 @@ static int lab_setup_tc(struct net_device *dev, enum tc_setup_type type, void *d
 			return -EIO;
 		return lab_setup_mqprio(dev, data);
 	case TC_SETUP_QDISC_HTB:
-		if (htb->command != TC_HTB_DESTROY && htb->command != TC_HTB_LEAF_DEL_LAST_FORCE &&
+		/* htb frees a leaf that goes with the qdisc, whatever the answer is: a driver that
+		 * keeps it would name it later as the one that moves
+		 */
+		if (htb->command != TC_HTB_DESTROY && htb->command != TC_HTB_LEAF_DEL &&
+		    htb->command != TC_HTB_LEAF_DEL_LAST_FORCE &&
 		    htb->command != TC_HTB_LEAF_QUERY_QUEUE && lab_refuses(dev))
 			return -EIO;
 		return lab_setup_htb(dev, data);

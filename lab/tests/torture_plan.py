@@ -142,8 +142,10 @@ class Plan:
         start = f"{self.tool(dev, 'tc')} class {verb} dev {dev}"
         if verb == "del":
             return [f"{start} classid {handle}{minor}"]
-        rate, ceil = self.rng.choice([(1, 20), (20, 20), (5, 100), (1000, 1000)])
-        words = f"rate {rate}mbit ceil {ceil}mbit prio {self.rng.choice([0, 0, 1, 7])}"
+        # mostly the same on all queues: others are refused when a class is added
+        by = random.Random(minor) if self.rng.random() < .8 else self.rng
+        rate, ceil = by.choice([(1, 20), (20, 20), (5, 100), (1000, 1000)])
+        words = f"rate {rate}mbit ceil {ceil}mbit prio {by.choice([0, 0, 1, 7])}"
         local = " local" if self.rng.random() < .15 else ""
         return [f"{start} parent {handle}{above} classid {handle}{minor} htb {words}{local}"]
 

@@ -49,16 +49,17 @@
  *	Cannot fail.
  *
  * shared_detach(sch, shared)
- *	@sch leaves: it is off its queue, and sends no more packets. Do not rely
- *	on siblings being stopped: that is up to the parent. @sch is freed after
- *	a grace period. The block may be freed at once. @sch may be attached and
+ *	@sch leaves: it is off its queue, and sends no more packets. Siblings
+ *	may be sending: the parent need not stop them. @sch is freed after a
+ *	grace period. The block may be freed at once. @sch may be attached and
  *	assigned again.
  *
  * shared_queues(sch, queues)
  *	Optional. The device is going to use @queues TX queues, as after
  *	ethtool -L. @sch has joined. Returns true if @sch shares a limit with
- *	siblings. The core then warns if a TX queue without such a limit comes
- *	into use: once, and again only after another child has joined.
+ *	siblings. The core then warns if a TX queue comes into use that still
+ *	has the default qdisc: once, and again only after another child has
+ *	joined.
  *
  * All of them are called in process context under RTNL, never under a qdisc
  * lock. They must not rely on the netdev instance lock: a filter request that
@@ -170,8 +171,8 @@ EXPORT_SYMBOL_NS_GPL(qdisc_shared_prepare, "NET_SCHED_INTERNAL");
  * @new: the qdisc that was attached to a queue
  * @old: the qdisc that was there before
  *
- * Part of dev_graft_qdisc(). @new joins before @old leaves. So what only @old
- * used in the block until now is not freed in between.
+ * Part of dev_graft_qdisc(). @new joins before @old leaves. So a group of which
+ * @old was the only member lives on if @new joins it.
  *
  * Context: process context, RTNL held, @new not yet receiving packets.
  */
@@ -233,8 +234,8 @@ static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
  *
  * Warns if a queue that comes into use has the default qdisc, and so no limit,
  * where others have one together. A qdisc that somebody has put there may have
- * a limit of its own, or none on purpose; if its qdisc was deleted, a queue has
- * a builtin one that sends nothing.
+ * a limit of its own, or none on purpose. After its qdisc was deleted, a queue
+ * has a builtin one, which sends nothing.
  *
  * Context: process context, RTNL held.
  */

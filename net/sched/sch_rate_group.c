@@ -19,7 +19,8 @@
  * The shapers of a group, for example one qdisc per TX queue, together keep one
  * rate R: within the bounds below they send no more and, while any of them has
  * a backlog, no less. They run under locks of their own, on CPUs of their own,
- * and never read each other's data.
+ * and do not read each other's data to send. Each is the *owner* of a *member*
+ * of the group.
  *
  * They share one number, the *theoretical arrival time* (TAT) of the generic
  * cell rate algorithm (GCRA, ITU-T I.371): the time at which everything that
@@ -45,9 +46,8 @@
  *	sign turned. With a surplus of a quantum, a member passes its turn: it
  *	gets no slot. While it has nothing to send, its surplus shrinks by a
  *	quantum per round. If the TAT lies in the past, nobody waits, and the
- *	surplus is forgotten. The owner, which is the qdisc of the member, may
- *	take each slot in two groups, as CAKE does for its tins: then both TATs
- *	have to lie in the past.
+ *	surplus is forgotten. The owner may take each slot in two groups, as
+ *	CAKE does for its tins: then both TATs have to lie in the past.
  *
  * Lateness
  *	A slot may start up to max_late in the past, but not before the member
@@ -62,10 +62,10 @@
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
- *	late in that time may claim what was skipped since its last slot, and
- *	slots that siblings gave up after their time was over. All members
- *	together may claim no more than max_late. Skipped time is counted only
- *	if some backlog in the last 1/8 s was longer than a slot.
+ *	late in that time may claim two things: what was skipped since its last
+ *	slot, and slots that siblings gave back when their time was over. All
+ *	members together may claim no more than max_late. Skipped time is
+ *	counted only if some backlog in the last 1/8 s was longer than a slot.
  *
  * Slack
  *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
@@ -94,8 +94,8 @@
  *	the TAT, all packets that go ahead may take RATE_GROUP_AHEAD bytes
  *	together, and no more than a quarter of R. Packets longer than
  *	RATE_GROUP_SMALL may take half of these bytes. A member may not go ahead
- *	if its surplus is RATE_GROUP_AHEAD_QUANTA quanta or more, of a member of
- *	average weight.
+ *	if its surplus is RATE_GROUP_AHEAD_QUANTA quanta or more. These are
+ *	quanta of a member of average weight.
  *
  * Ranks
  *	A member whose packets should come before or after those of others sets
@@ -119,9 +119,9 @@
  *	+ a full-size frame
  *	+ for each member: the longest slot + two packets
  *
- * max_late is no shorter than a burst or ``late_bytes``. It only counts as far
- * as members were late, were allowed a burst, or gave back a slot. The longest
- * slot is
+ * max_late is no shorter than a burst or ``late_bytes``. R x max_late is sent
+ * only as far as members were late, were allowed a burst, or gave back a slot.
+ * The longest slot is
  *
  * - a quantum and half a frame, or what the owner decides on,
  * - but no less than ``late_bytes``,
@@ -138,10 +138,10 @@
  *	- for each member: the longest slot + two packets
  *	- a slot for each backlog that is dropped
  *
- * The longest slot is the same; with weights and ranks, take off what the upper
+ * The longest slot is the same; with weights and ranks, subtract what the upper
  * bound adds. If a member is called late, by less than max_late, the bound
- * holds when the call ends. Take off what others had paid for in advance until
- * then.
+ * holds when the call ends. Subtract the credit that others have then: it is
+ * sent later.
  *
  * Time is that of the caller's clock, which should be monotonic. CPUs may
  * disagree about it; what they disagree by is sent early or late.

@@ -37,7 +37,8 @@
  * Wanting slots
  *	A member that begins to want slots is posted in a list of its queue. The
  *	next queue that has the lock looks at all of these lists. A queue takes
- *	the lock itself only if no member could have had a slot until then.
+ *	the lock itself only if no member of any queue could get a slot until
+ *	then.
  *
  * Slots
  *	A queue reads in a ring of its own what its members were granted. If
@@ -51,8 +52,9 @@
  *	the member was granted already pay for the rest of it. What they do not
  *	pay is charged to the classes and to the root with its next slot. If the
  *	backlog ends and the member owes more than RATE_TREE_SLOT_MAX, it is
- *	charged at once. What is left of a slot goes back to the root with the
- *	next one of its queue if somebody waits; else it is credit.
+ *	charged at once. If more than a frame is left of its slot, that goes
+ *	back to the root at once, too. Less goes back with the next slot of the
+ *	queue if somebody waits; else it is credit.
  *
  * Credit
  *	A queue that takes the lock while no member waits gets credit: bytes
@@ -87,16 +89,16 @@
  * the same, or a child is below its rate, they get slots alternately.
  *
  * A class that did not use its rate for some time can catch up on its burst, at
- * least RATE_TREE_MIN_BURST. It can catch up on more if the sibling that is
- * furthest behind could.
+ * least RATE_TREE_MIN_BURST. If the sibling that is furthest behind can catch
+ * up on more, so can this class.
  *
  * Where rates add up to more than there is, each class gets less in proportion.
- * A lag is a sign of that if it exceeds the class's burst, RATE_TREE_MIN_BURST
- * and a round together. A *round* is the longest wait of a class for its next
- * slot. Add up one slot for each member that waits, or did of late, below the
- * parent. Divide by the rate of the parent, or by the sum of its children's
- * rates if that is more. Do the same for each class above, and add the times. A
- * round is at most a second.
+ * A sign of that is a *lag*, by which a class is behind its rate, of more than
+ * its burst, RATE_TREE_MIN_BURST and a round together. A *round* is the longest
+ * wait of a class for its next slot. Add up one slot for each member that
+ * waits, or did of late, below the parent. Divide by the rate of the parent, or
+ * by the sum of its children's rates if that is more. Do the same for each
+ * class above, and add the times. A round is at most a second.
  *
  * A class may be ahead of its ceil by::
  *
@@ -105,8 +107,8 @@
  *	+ a slot + what its members owe
  *
  * A slot is rounded down to packets of the largest size of late, and cut to the
- * backlog. All slots of one round last about RATE_TREE_ROUND together, but no
- * slot is longer than RATE_TREE_SLOT_MAX or a packet. If slots are granted
+ * backlog. One slot for each member that waits takes about RATE_TREE_ROUND, but
+ * no slot is longer than RATE_TREE_SLOT_MAX or a packet. If slots are granted
  * late, as with slow timers or on a busy CPU, they begin in the past, and are
  * longer. A member that is late for its slot sends it at once when it comes,
  * unless the slot ended more than RATE_TREE_MAX_LATE ago, or four packets if
