@@ -10,7 +10,8 @@ are mips, arm and i386; the simulator of the rate group needs 64 bits.
 --boot builds a kernel with W=1, and cake, tbf and htb in it, by kunit.py instead, and boots it
 in QEMU: the KUnit suites of the series have to pass, and nothing that the series adds or changes
 may be warned of. Then it is booted again, with tc of the series and a load: see arches_tc. That
-takes some minutes the first time.
+takes some minutes the first time. While the guest is idle, its time is that of the host: on a
+busy host its timers are late, and cake may send up to 4 % less than the rate.
 
 An architecture whose compiler or QEMU is not here is skipped, and said; --all installs what is
 missing. The last line is 'N passed, N failed'.
