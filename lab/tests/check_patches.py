@@ -243,6 +243,21 @@ def api(patch: Path) -> list[str]:
         if name.endswith(".h") and re.match(
                 r"static (?!inline|const|__always_inline).*\(", line):
             said.append(f"{name}: a function in a header that is not inline: {line}")
+    return said + cut_short(patch)
+
+
+def cut_short(patch: Path) -> list[str]:
+    """Formats that an extack does not hold: NETLINK_MAX_FMTMSG_LEN is 80, the rest is cut off.
+
+    Class minors have up to 4 digits, queues and groups 10, rates 12, names 15 characters.
+    """
+    said, widths, formats = [], {"x": 4, "u": 10, "llu": 12, "s": 15}, False
+    for name, line in added(patch, (".c", ".h")):
+        formats |= "NL_SET_ERR_MSG_FMT" in line
+        if formats and (match := re.search(r'"(.*)"', line)):
+            longest = re.sub(r"%(x|u|llu|s)", lambda of: "0" * widths[of[1]], match[1])
+            said += [f"{name}: an extack is cut off: {match[1]}"] * (len(longest) >= 80)
+        formats &= ";" not in line.rpartition('"')[2]
     return said
 
 

@@ -235,7 +235,8 @@ static bool qdisc_shared_limits(struct Qdisc *child, unsigned int queues)
  * Warns if a queue that comes into use has the default qdisc, and so no limit,
  * where others have one together. A qdisc that somebody has put there may have
  * a limit of its own, or none on purpose. After its qdisc was deleted, a queue
- * has a builtin one, which sends nothing.
+ * has a builtin one, which sends nothing. Below mqprio, no packet is for a
+ * queue without a traffic class.
  *
  * Context: process context, RTNL held.
  */
@@ -256,7 +257,7 @@ void qdisc_shared_used(struct Qdisc *parent, unsigned int from, unsigned int to)
 		if (qdisc_shared_limits(child, to))
 			limited = child;
 		else if (!child->handle && !(child->flags & TCQ_F_BUILTIN) &&
-			 i >= from && i < to)
+			 netdev_txq_to_tc(dev, i) >= 0 && i >= from && i < to)
 			open = i;
 	}
 	if (!limited || open == to || limited->shared->warned ||

@@ -579,6 +579,14 @@ static void sqt_test_used(struct kunit *test)
 	sqt_set_queues(1, "");
 	sqt_set_queues(2, "2 is open");
 
+	/* It is of no traffic class */
+	sqt_add(1, SQT_A, "A1 in, A1 out, A1 reset");
+	sqt_set_queues(1, "");
+	netdev_set_num_tc(sqt.dev, 1);
+	netdev_set_tc_queue(sqt.dev, 0, 1, 0);
+	sqt_set_queues(2, "");
+	netdev_reset_tc(sqt.dev);
+
 	/* Somebody wants it as it is */
 	sqt_add(1, SQT_A, "A1 in, A1 out, A1 reset");
 	sqt_add(2, SQT_P, "");

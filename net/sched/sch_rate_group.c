@@ -562,6 +562,7 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 		rate_group_weigh(m, 0);
 	rate_group_release(m, now);
 	m->wanted = m->known_weight;
+	m->yield = false;
 	if (!m->left && !m->no_slot)
 		return;
 

@@ -1460,6 +1460,7 @@ static void rate_group_test_too_late(struct kunit *test)
 	struct sim *s = sim_new_full(test, SIM_GBIT, 4, &sim_equal, 1);
 	struct sim_member *other = &s->member[3];
 	s64 skipped, left;
+	u32 i;
 
 	sim_run(s, SIM_MS);
 	sim_drop(s, other);
@@ -1473,6 +1474,18 @@ static void rate_group_test_too_late(struct kunit *test)
 	sim_drop(s, other);
 	skipped = atomic64_read(&s->group.skipped) - skipped;
 	sim_expect_near(s, skipped, sim_ns(s, left), 2, "skipped");
+
+	/* It lets siblings go first, and then has nothing to send */
+	sim_run(s, SIM_MS);
+	sim_fill(s, 3, 4, &sim_equal);
+	for (i = 0; i < 4; i++)
+		sim_stop(s, &s->member[i], 5 * SIM_MS);
+	sim_run(s, 4 * SIM_MS);
+	sim_call(s, &s->member[0]);
+	sim_call(s, other);
+	SIM_EXPECT(s, other->part.yield, EQ, 1);
+	sim_drop(s, other);
+	SIM_EXPECT(s, other->part.yield, EQ, 0);
 }
 
 /* Changes of the rate forgive nothing, and keep nobody waiting, whatever was

@@ -110,9 +110,9 @@
  * backlog. One slot for each member that waits takes about RATE_TREE_ROUND, but
  * no slot is longer than RATE_TREE_SLOT_MAX or a packet. If slots are granted
  * late, as with slow timers or on a busy CPU, they begin in the past, and are
- * longer. A member that is late for its slot sends it at once when it comes,
- * unless the slot ended more than RATE_TREE_MAX_LATE ago, or four packets if
- * that is longer: then it is lost. A queue that does not come for a slot within
+ * longer. A member that comes late uses its slot at once. The slot is lost if
+ * it ended longer ago than RATE_TREE_MAX_LATE, or than four packets take if
+ * that is more. A queue that does not come for a slot within
  * RATE_TREE_PATIENCE gets no more slots until it comes. A packet may go early
  * by RATE_TREE_SLACK, or by the time of a packet if that is less; or by how
  * late its queue is called on average, if that is more.
