@@ -52,7 +52,7 @@ struct rate_group_pool {
  * @changed: userspace has to be told of a change
  * @tables_size: what members of this kind share in addition, bytes; 0: nothing
  * @needs_rate: it cannot be unlimited
- * @follows: it becomes a member of the same group as a sibling that joins first
+ * @follows: a sibling joins the same group first, and has what it needs for it
  * @set_rate: applies a new rate of the group, bytes/s, under the qdisc's lock
  *
  * Read and changed with RTNL held, @pool changed with the lock of the qdisc as

@@ -129,7 +129,7 @@ found:
  * qdisc_graft() calls this before it changes anything. A parent that creates
  * its children in ->init(), and wants them to share, calls it there for each.
  * dev_graft_qdisc() then lets @child join. If @child is not attached after all,
- * qdisc_shared_leave(), or destroying it, undoes the preparation.
+ * destroying it undoes the preparation; the core may use qdisc_shared_leave().
  *
  * Context: process context, RTNL held.
  * Return: 0, also if @child does not share; -ENOMEM, or what ->shared_check()

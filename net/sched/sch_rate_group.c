@@ -63,7 +63,7 @@
  *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
  *	late in that time may claim two things: what was skipped since its last
- *	slot, and slots that siblings gave back when their time was over. All
+ *	slot, and slots that siblings gave back after their time. All
  *	members together may claim no more than max_late. Skipped time is
  *	counted only if some backlog in the last 1/8 s was longer than a slot.
  *

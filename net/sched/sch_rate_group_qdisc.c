@@ -198,7 +198,7 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_assign, "NET_SCHED_INTERNAL");
 
 /**
  * rate_group_qdisc_detach - take part no longer
- * @m: the qdisc's part; the qdisc then leaves its group
+ * @m: the qdisc's part; the caller takes it out of its group
  *
  * Context: RTNL held.
  */
@@ -261,10 +261,10 @@ EXPORT_SYMBOL_NS_GPL(rate_group_qdisc_move, "NET_SCHED_INTERNAL");
  * rate_group_qdisc_push - give the rate of a group to its other members
  * @m: the member through which it was changed
  *
- * For each of them, calls ->set_rate() under its lock. Then notifies userspace
- * as if each had been changed itself. That may take long, so it is not done
- * before: a member that still has the old rate gets no slot. It may make up for
- * that time when it has the new one.
+ * Calls ->set_rate() for each of them, under its lock. Only then notifies
+ * userspace, as if each had been changed itself: that may take long, and a
+ * member that still has the old rate gets no slot meanwhile. It may make up for
+ * that time when it has the new rate.
  *
  * Context: RTNL held, no qdisc lock.
  */

@@ -30,31 +30,31 @@
  *	max(RATE_TREE_LOOKAHEAD, 2 packets,
  *	    min(6 packets, RATE_TREE_MIN_BURST))
  *
- * When a quarter of that is left, the queue with the last slot takes the lock
- * again, or a queue with a backlog that runs before it. All else is done
- * without the lock:
+ * When a quarter of that is left, the lock is taken again by the queue that got
+ * the last slot, or by any queue with a backlog that dequeues before that.
+ * Sending takes no lock:
  *
  * Wanting slots
  *	A member that begins to want slots is posted in a list of its queue. The
  *	next queue that has the lock looks at all of these lists. A queue takes
- *	the lock itself only if no member of any queue could get a slot until
- *	then.
+ *	the lock for a new post only if no other member of the tree waits for
+ *	a slot that it can get.
  *
  * Slots
  *	A queue reads in a ring of its own what its members were granted. If
- *	there is nothing, it looks again when it expects a slot, after the time
- *	between its last ones; then a little later each time. The queue that
- *	grants a slot wakes the one that gets it only if that would look more
- *	than RATE_TREE_KICK_LATE, or a packet, after the slot begins.
+ *	there is nothing, it looks again after its average wait for a slot, and
+ *	then a little later each time. The queue that grants a slot wakes the
+ *	one that gets it only if that would look RATE_TREE_KICK_LATE after the
+ *	slot begins, or the time of a full-size frame if that is longer.
  *
  * Debts
  *	The last packet of a slot may be longer than what is left. Slots that
  *	the member was granted already pay for the rest of it. What they do not
- *	pay is charged to the classes and to the root with its next slot. If the
- *	backlog ends and the member owes more than RATE_TREE_SLOT_MAX, it is
- *	charged at once. If more than a frame is left of its slot, that goes
- *	back to the root at once, too. Less goes back with the next slot of the
- *	queue if somebody waits; else it is credit.
+ *	pay is charged to the classes and to the root with its next slot; or at
+ *	once, if the backlog ends and the member owes more than the credit below
+ *	and RATE_TREE_SLOT_MAX. If more than a frame is left of its slot, that
+ *	goes back to the root at once, too. Less goes back with the next slot of
+ *	the queue if somebody waits; else it is credit.
  *
  * Credit
  *	A queue that takes the lock while no member waits gets credit: bytes
@@ -64,8 +64,8 @@
  *				max(RATE_TREE_SLOT_MAX, R x RATE_TREE_SLACK)))
  *
  *	Unused time pays for them, up to half of RATE_TREE_ROUND or four
- *	packets. Each queue may use its part of what a ceil allows, or three
- *	packets of that. Classes are charged when the queue has the lock again.
+ *	packets. Of what a ceil allows, each queue may use an equal part, or up
+ *	to three frames. Classes are charged when the queue has the lock again.
  *	Credit is gone after RATE_TREE_CREDIT_TIME, or when the queue has to
  *	wait for a slot.
  *
@@ -85,8 +85,8 @@
  * all get the same, whatever the lengths of their packets. A member that was
  * idle does not catch up on what others got in that time. If it had got more
  * than its share before, that still counts. If a class has both children and
- * waiting members of its own, the first priority goes first. If the priority is
- * the same, or a child is below its rate, they get slots alternately.
+ * waiting members of its own, the first priority goes first. They alternate if
+ * the priorities are equal, or a child of a later one is below its rate.
  *
  * A class that did not use its rate for some time can catch up on its burst, at
  * least RATE_TREE_MIN_BURST. If the sibling that is furthest behind can catch
@@ -1089,6 +1089,9 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 			q->look_at = later(q->look_at, due + q->lookahead / 4);
 		}
 		at = q->look_at;
+		/* Nobody gets a slot before @due */
+		if (after(due, now))
+			most += min(due - now, NSEC_PER_SEC);
 		if (after(at, now + most))
 			at = now + most;
 	}

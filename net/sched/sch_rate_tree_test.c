@@ -1324,6 +1324,15 @@ static void rate_tree_test_calls(struct kunit *test)
 	KUNIT_EXPECT_LE(test, s->calls, calls * 11 / 10);
 	KUNIT_EXPECT_EQ(test, s->tree.rate_changes, changes);
 	sim_end(s);
+
+	/* All classes are at their ceil: nobody looks before one may send */
+	s = sim_init(test, 0, 10 * SIM_GBIT);
+	sim_add(s, 0, SIM_MBIT / 100, SIM_MBIT / 10, 10000, 0);
+	for (j = 0; j < 4; j++)
+		sim_load(s, 1, j);
+	sim_measure(s, 1000 * SIM_MS, 10000 * SIM_MS);
+	KUNIT_EXPECT_LE(test, s->calls * SIM_MTU, s->bytes * 6);
+	sim_end(s);
 }
 
 /* A member sends packets, as soon as it may */
