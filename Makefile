@@ -154,3 +154,4 @@ gauntlet: tree ## the whole: four CPUs, KASAN, KCSAN, and all that takes hours [
 
 clean: ## remove build/ (the download cache stays)
 	rm -rf build
+	find MAINTAINERS Documentation include net tools -type l -lname '*build/linux/*' -delete

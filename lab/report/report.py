@@ -168,8 +168,8 @@ def figures() -> dict[str, str]:
         "compat": f"{len(read('compat-base')['commands'])}",
         "torture": f"{torture['operations']:,}",
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
-        "gain": ", ".join(f"{gained(label, f'root {kind}')} times as much as root `{kind}`"
-                          for label, kind in (("series", "cake"), ("shared htb", "htb"))),
+        "gain": f"`cake_mq` sends {gained('series', 'root cake')} times root `cake`, "
+                f"shared `htb` {gained('shared htb', 'root htb')} times root `htb`",
         "new": new_flows(),
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
