@@ -43,9 +43,11 @@
  * Slots
  *	A queue reads in a ring of its own what its members were granted. If
  *	there is nothing, it looks again after its average wait for a slot, and
- *	then a little later each time. The queue that grants a slot wakes the
- *	one that gets it only if that would look RATE_TREE_KICK_LATE after the
- *	slot begins, or the time of a full-size frame if that is longer.
+ *	then a little later each time. While all that wait are at their ceil, it
+ *	looks when the first of them may have a slot. The queue that grants a
+ *	slot wakes the one that gets it only if that would look
+ *	RATE_TREE_KICK_LATE after the slot begins, or the time of a full-size
+ *	frame if that is longer.
  *
  * Debts
  *	The last packet of a slot may be longer than what is left. Slots that
