@@ -19,6 +19,7 @@
 #define RATE_TREE_MIN_BURST	NSEC_PER_MSEC	/* unused rate made up for */
 #define RATE_TREE_MAX_LATE	(25 * NSEC_PER_MSEC) /* the same, slots */
 #define RATE_TREE_PATIENCE	(12 * NSEC_PER_MSEC) /* with a late queue */
+#define RATE_TREE_LOOK_AGAIN	(100 * NSEC_PER_MSEC) /* for a slot, at least */
 #define RATE_TREE_CREDIT_TIME	(25 * NSEC_PER_MSEC) /* credit */
 #define RATE_TREE_SLACK		(5 * NSEC_PER_USEC) /* early at most */
 #define RATE_TREE_MAX_SLACK	(50ULL * NSEC_PER_USEC) /* the same if late */

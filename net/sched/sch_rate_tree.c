@@ -44,10 +44,10 @@
  *	A queue reads in a ring of its own what its members were granted. If
  *	there is nothing, it looks again after its average wait for a slot, and
  *	then a little later each time. While all that wait are at their ceil, it
- *	looks when the first of them may have a slot. The queue that grants a
- *	slot wakes the one that gets it only if that would look
- *	RATE_TREE_KICK_LATE after the slot begins, or the time of a full-size
- *	frame if that is longer.
+ *	looks when the first of them may have a slot, or after
+ *	RATE_TREE_LOOK_AGAIN. The queue that grants a slot wakes the one that
+ *	gets it only if that would look RATE_TREE_KICK_LATE after the slot
+ *	begins, or the time of a full-size frame if that is longer.
  *
  * Debts
  *	The last packet of a slot may be longer than what is left. Slots that
@@ -1091,11 +1091,13 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 			q->look_at = later(q->look_at, due + q->lookahead / 4);
 		}
 		at = q->look_at;
-		/* Nobody gets a slot before @due */
-		if (after(due, now))
-			most += min(due - now, NSEC_PER_SEC);
-		if (after(at, now + most))
-			at = now + most;
+		most += now;
+		/* Nobody gets a slot before @due, if anybody waits */
+		if (after(due, now) && due - now < BIT_ULL(61))
+			most = later(most, now + q->lookahead / 4 +
+				     min(due - now, RATE_TREE_LOOK_AGAIN));
+		if (after(at, most))
+			at = most;
 	}
 	if (READ_ONCE(t->granter) == q && after(at, due))
 		at = due;
@@ -1492,8 +1494,10 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 	if (!was && rate_tree_has_waiting(&t->root))
 		t->tat = later(t->tat, now);
 	/* Slots that nobody could have before may be due now */
-	if (t->granter) {
-		rate_tree_set_granter(t->granter, now);
+	if (t->root.nwaiting) {
+		rate_tree_set_granter(list_first_entry(&t->queues,
+						       struct rate_tree_queue,
+						       node), now);
 		t->granter->kick(t->granter);
 	}
 	WRITE_ONCE(t->rate_changes, t->rate_changes + other);

@@ -1331,7 +1331,39 @@ static void rate_tree_test_calls(struct kunit *test)
 	for (j = 0; j < 4; j++)
 		sim_load(s, 1, j);
 	sim_measure(s, 1000 * SIM_MS, 10000 * SIM_MS);
-	KUNIT_EXPECT_LE(test, s->calls * SIM_MTU, s->bytes * 6);
+	KUNIT_EXPECT_LE(test, s->calls * SIM_MTU, s->bytes * 10);
+	sim_end(s);
+}
+
+/* A ceil that is raised counts at once, also if the queue that was to grant the
+ * next slot has left
+ */
+static void rate_tree_test_raised(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	int i;
+
+	sim_add(s, 0, 1000, 1000, 10000, 0);
+	for (i = 0; i < 4; i++)
+		sim_load(s, 1, i);
+	sim_run(s, 50 * SIM_MS);
+	for (i = 0; i < 4; i++) {
+		if (s->tree.granter != &s->queue[i].q)
+			continue;
+		rtnl_lock();
+		local_bh_disable();
+		rate_tree_leave(&s->flow[i].m, s->now);
+		local_bh_enable();
+		rtnl_unlock();
+		s->flow[i].joined = false;
+		s->flow[i].stop = 0;
+		s->flow[i].packets = 0;
+		break;
+	}
+	KUNIT_EXPECT_LT(test, i, 4);
+	sim_set(sim_class(s, 1), SIM_GBIT, SIM_GBIT, 10000, 0, s->now);
+	sim_measure(s, 0, 50 * SIM_MS);
+	KUNIT_EXPECT_GE(test, s->bytes * 1000, SIM_GBIT * 49);
 	sim_end(s);
 }
 
@@ -2223,6 +2255,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_ceil_round),
 	KUNIT_CASE(rate_tree_test_paused),
 	KUNIT_CASE(rate_tree_test_calls),
+	KUNIT_CASE(rate_tree_test_raised),
 	KUNIT_CASE(rate_tree_test_free),
 	KUNIT_CASE(rate_tree_test_free_ceil),
 	KUNIT_CASE(rate_tree_test_free_rate),
