@@ -1074,7 +1074,7 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 	const struct rate_tree *t = q->tree;
 	u64 never = now + BIT_ULL(62), at = never;
 	u64 most = max(4 * q->lookahead, RATE_TREE_MIN_BURST);
-	u64 due = atomic64_read(&t->grant_at), waited;
+	u64 due = atomic64_read(&t->grant_at), waited, latest;
 	struct rate_tree_member *m;
 
 	if (q->sender) {
@@ -1091,13 +1091,13 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 			q->look_at = later(q->look_at, due + q->lookahead / 4);
 		}
 		at = q->look_at;
-		most += now;
+		latest = now + most;
 		/* Nobody gets a slot before @due, if anybody waits */
 		if (after(due, now) && due - now < BIT_ULL(61))
-			most = later(most, now + q->lookahead / 4 +
-				     min(due - now, RATE_TREE_LOOK_AGAIN));
-		if (after(at, most))
-			at = most;
+			latest = later(latest, now + q->lookahead / 4 +
+				       min(due - now, RATE_TREE_LOOK_AGAIN));
+		if (after(at, latest))
+			at = latest;
 	}
 	if (READ_ONCE(t->granter) == q && after(at, due))
 		at = due;
@@ -1494,10 +1494,8 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 	if (!was && rate_tree_has_waiting(&t->root))
 		t->tat = later(t->tat, now);
 	/* Slots that nobody could have before may be due now */
-	if (t->root.nwaiting) {
-		rate_tree_set_granter(list_first_entry(&t->queues,
-						       struct rate_tree_queue,
-						       node), now);
+	if (t->granter) {
+		rate_tree_set_granter(t->granter, now);
 		t->granter->kick(t->granter);
 	}
 	WRITE_ONCE(t->rate_changes, t->rate_changes + other);
@@ -1677,9 +1675,13 @@ void rate_tree_leave(struct rate_tree_member *m, u64 now)
 	if (!--q->nmembers) {
 		list_del(&q->node);
 		t->nqueues--;
-		/* Others look for themselves */
-		if (t->granter == q)
-			WRITE_ONCE(t->granter, NULL);
+		/* As long as somebody waits, some queue is to grant slots */
+		if (t->granter == q) {
+			q = list_first_entry(&t->queues, struct rate_tree_queue,
+					     node);
+			WRITE_ONCE(t->granter, q);
+			q->kick(q);
+		}
 	}
 	spin_unlock(&t->lock);
 }

@@ -1341,26 +1341,26 @@ static void rate_tree_test_calls(struct kunit *test)
 static void rate_tree_test_raised(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_queue *q;
+	struct sim_flow *f;
 	int i;
 
 	sim_add(s, 0, 1000, 1000, 10000, 0);
 	for (i = 0; i < 4; i++)
 		sim_load(s, 1, i);
 	sim_run(s, 50 * SIM_MS);
-	for (i = 0; i < 4; i++) {
-		if (s->tree.granter != &s->queue[i].q)
-			continue;
-		rtnl_lock();
-		local_bh_disable();
-		rate_tree_leave(&s->flow[i].m, s->now);
-		local_bh_enable();
-		rtnl_unlock();
-		s->flow[i].joined = false;
-		s->flow[i].stop = 0;
-		s->flow[i].packets = 0;
-		break;
-	}
-	KUNIT_EXPECT_LT(test, i, 4);
+	KUNIT_ASSERT_NOT_NULL(test, s->tree.granter);
+	q = container_of(s->tree.granter, struct sim_queue, q);
+	KUNIT_ASSERT_LT(test, q - s->queue, 4);
+	f = &s->flow[q - s->queue];
+	rtnl_lock();
+	local_bh_disable();
+	rate_tree_leave(&f->m, s->now);
+	local_bh_enable();
+	rtnl_unlock();
+	f->joined = false;
+	f->stop = 0;
+	f->packets = 0;
 	sim_set(sim_class(s, 1), SIM_GBIT, SIM_GBIT, 10000, 0, s->now);
 	sim_measure(s, 0, 50 * SIM_MS);
 	KUNIT_EXPECT_GE(test, s->bytes * 1000, SIM_GBIT * 49);
