@@ -38,7 +38,7 @@ build: tree ## build the patched kernel and the tc that goes with it
 	@$(LAB) setup iproute2
 	@$(LAB) kernel patched $(if $(COMPARE),base)
 
-module: tree ## cake and cake_mq for an unpatched kernel of 6.1 or later [KDIR=/lib/modules/VERSION/build]
+module: tree ## cake and cake_mq for an unpatched kernel of 6.1 to 7.3 [KDIR=/lib/modules/VERSION/build]
 	@$(LAB) module $(call options,KDIR)
 
 deb: tree ## packages of that module (DKMS) and of a tc that knows cake_mq

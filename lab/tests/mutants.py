@@ -181,7 +181,8 @@ def judge(entry: dict, case: str | None, hop: Path) -> dict:
 def unbroken(entries: Sequence[dict], hop: Path) -> int:
     """Die unless all that is to notice passes without a mutant; how many cases of KUnit."""
     passed = 0
-    for file in ("net/sched/sch_rate_group.c", "net/sched/sch_generic-shared.c"):
+    for file in ("net/sched/sch_rate_group.c", "net/sched/sch_rate_tree.c",
+                 "net/sched/sch_generic-shared.c"):
         failed, count, signs = boot(0, file)
         passed += count
         if failed or signs or not count:

@@ -124,7 +124,7 @@ def attempt(which: str, programs: Sequence[str], seconds: float = 0, seed: int =
         kernel.image(kernel.KERNELS[which].out), name,
         f"{setup}{shlex.join(map(str, words))}; code=$?; cp lab_blocks /run/job/blocks; exit $code",
         files=(corpus,), virtual=not several, cpus=1 + several,
-        timeout=seconds + PATIENCE + len(programs),
+        timeout=seconds + PATIENCE + len(programs), mem="3G",
         params=("loglevel=5", *params))
     stop.cancel()
     job = Path(guest.job)

@@ -989,6 +989,9 @@ static void rate_tree_follow_rate(struct rate_tree_queue *q, u64 now)
 	u32 i;
 
 	spin_lock(&t->lock);
+	/* The sender does not wait for a packet at the old rate */
+	if (q->sender && after(q->next_at, t->tat))
+		q->next_at = t->tat;
 	q->rate_changes = t->rate_changes;
 	q->speed = t->root.ceil_speed;
 	q->lookahead = rate_tree_lookahead(&q->speed);
@@ -1159,6 +1162,7 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 
 	if (after(at, now + BIT_ULL(61))) {
 		*when = RATE_TREE_NEVER;
+		q->call_at = 0;
 	} else {
 		*when = at;
 		q->call_at = at;
@@ -1206,13 +1210,17 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 {
 	struct rate_tree_queue *q = m->queue;
 	struct rate_tree *t = q->tree;
+	struct rate_tree_queue *other;
 	struct rate_tree_slot *s;
+	bool last = false;
 	u32 i, pending;
 
 	spin_lock(&t->lock);
 	rate_tree_collect(q, now);
-	if (m->waits)
+	if (m->waits) {
 		rate_tree_unwait(m, now);
+		last = !t->root.nwaiting;
+	}
 	pending = m->granted - m->begun;
 	bytes += pending;
 	WRITE_ONCE(m->begun, m->begun + pending);
@@ -1226,6 +1234,13 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	WRITE_ONCE(m->beyond, m->beyond - bytes);
 	rate_tree_charge_debt(m, now);
 	rate_tree_set_granter(q, now);
+	if (last) {
+		/* A queue that posts a member sees @idle, or gets a call */
+		smp_mb();
+		list_for_each_entry(other, &t->queues, node)
+			if (!llist_empty(&other->posts))
+				other->kick(other);
+	}
 	spin_unlock(&t->lock);
 }
 
@@ -1353,6 +1368,8 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 	if (!m->backlog) {
 		WRITE_ONCE(m->since, now);
 		if (!q->nbacklogged++) {
+			/* The call that it wanted before that is not late */
+			q->call_at = 0;
 			settled = READ_ONCE(q->settled);
 			/* As with credit, time given back is gone by then */
 			if (after(now, q->since + RATE_TREE_CREDIT_TIME) &&

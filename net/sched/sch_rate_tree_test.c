@@ -1593,6 +1593,19 @@ static void rate_tree_test_rate(struct kunit *test)
 	sim_expect_rate(s, 16000, 20 * SIM_KB);
 	sim_end(s);
 
+	/* Nor who is within a slot, and has the tree for itself */
+	for (i = 0; i < 8; i++) {
+		s = sim_init(test, 0, SIM_MBIT / 16);
+		sim_add(s, 0, SIM_KB, SIM_GBIT, 10000, 0);
+		sim_load(s, 1, 0)->len = 1000;
+		sim_run(s, (1000 + 50 * i) * SIM_MS);
+		sim_set(&s->tree.root, SIM_GBIT, SIM_GBIT, SIM_MTU, 0, s->now);
+		sim_wake_all(s);
+		sim_measure(s, SIM_MS, 50 * SIM_MS);
+		sim_expect_rate(s, 50, 40 * SIM_KB);
+		sim_end(s);
+	}
+
 	/* Nor at its ceil or rate, which are counted from where slots end */
 	s = sim_init(test, 0, SIM_MBIT / 100);
 	sim_add(s, 0, SIM_MBIT / 200, 10 * SIM_GBIT, 10000, 0);
@@ -1630,6 +1643,7 @@ static void rate_tree_test_rate(struct kunit *test)
 static void rate_tree_test_stop(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *f;
 	int i;
 
 	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
@@ -1653,6 +1667,18 @@ static void rate_tree_test_stop(struct kunit *test)
 	sim_run(s, 1000 * SIM_MS);
 	sim_measure(s, SIM_MS, 100 * SIM_MS);
 	KUNIT_EXPECT_GE(test, sim_got(s, 2) * 100, 10 * SIM_MBIT * 95);
+	sim_end(s);
+
+	/* Also if a queue had just begun to wait for the slots after theirs */
+	s = sim_init(test, 0, SIM_MBIT);
+	sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
+	sim_load(s, 1, 0)->stop = 1000 * SIM_MS;
+	f = sim_load(s, 1, 1);
+	f->gap = 10000 * SIM_MS;
+	f->arrive = 1000 * SIM_MS - 10 * NSEC_PER_USEC;
+	sim_run(s, 2000 * SIM_MS);
+	KUNIT_EXPECT_EQ(test, f->packets, 0);
+	KUNIT_EXPECT_LE(test, f->longest, 14 * SIM_MS);
 	sim_end(s);
 }
 
@@ -1924,7 +1950,9 @@ static void rate_tree_test_lengths(struct kunit *test)
  */
 static void rate_tree_test_lateness(struct kunit *test)
 {
+	struct sim_flow *f;
 	struct sim *s;
+	u32 most = 0;
 	int i, j;
 
 	for (i = 0; i < 6; i++) {
@@ -1948,6 +1976,23 @@ static void rate_tree_test_lateness(struct kunit *test)
 		KUNIT_EXPECT_LE(test, s->bytes * 100, s->tree.root.ceil * 101);
 		sim_end(s);
 	}
+
+	/* A queue that was idle when it would have been called is not late */
+	s = sim_init(test, 0, 10 * SIM_GBIT);
+	sim_add(s, 0, SIM_GBIT, 9 * SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
+	for (i = 0; i < 4; i++) {
+		s->queue[i].late = 0;
+		f = sim_load(s, 1 + i / 3, i);
+	}
+	f->gap = 107 * SIM_MS;
+	f->burst = 8;
+	for (i = 0; i < 1000; i++) {
+		sim_run(s, s->now + SIM_MS);
+		most = max(most, s->queue[3].q.lateness);
+	}
+	KUNIT_EXPECT_LE(test, most, NSEC_PER_USEC);
+	sim_end(s);
 }
 
 /* Bytes that a flow sends within a time of its first packet */
