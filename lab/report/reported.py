@@ -62,12 +62,13 @@ def client(server: str, number: int, group: dict, seconds: int, step: int) -> li
 
     step: between two source ports of the same queue.
     """
-    started = []
-    for i in range(group["count"]):
-        queue = group["queue"] + (i if group["spread"] else 0)
-        port = 5201 + 64 * number + i
-        first = PORT + 2048 * number + step * (i + 1)
+    started, ports = [], range(5201 + 64 * number, 5201 + 64 * number + group["count"])
+    for port in ports:
         serve(server, port)
+    time.sleep(0.001)  # virtual time goes on when all of them listen
+    for i, port in enumerate(ports):
+        queue = group["queue"] + (i if group["spread"] else 0)
+        first = PORT + 2048 * number + step * (i + 1)
         words = ["ip", "netns", "exec", "c", "iperf3", "-c", server, "-B", CLIENT, "-p", str(port),
                  "--cport", str(first + queue % step), "-J", "-t", str(seconds),
                  "-O", str(SETTLE), "-S", str(group["tos"])]
