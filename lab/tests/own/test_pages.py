@@ -51,8 +51,8 @@ class Results(unittest.TestCase):
         self.assertEqual(reported.judged("reports", results)[0], [])
         results["shared"]["big burst"]["sent"] *= 300
         self.assertEqual(reported.judged("reports", results)[1], [])
-        results["shared"]["quantum warnings"] = results["root"]["quantum warnings"]
-        failed, better = reported.judged("reports", results)
+        with unittest.mock.patch.dict(reported.REPORTS["quantum warnings"], known="one that is known"):
+            failed, better = reported.judged("reports", results)
         self.assertEqual([line.partition(":")[0] for line in failed], ["big burst"])
         self.assertIn("quantum warnings is right now", better[0])
 
