@@ -51,7 +51,7 @@ class Results(unittest.TestCase):
         self.assertEqual(reported.judged("reports", results)[0], [])
         results["shared"]["big burst"]["sent"] *= 300
         self.assertEqual(reported.judged("reports", results)[1], [])
-        with unittest.mock.patch.dict(reported.REPORTS["quantum warnings"], known="one that is known"):
+        with unittest.mock.patch.dict(reported.REPORTS["quantum warnings"], known="not right"):
             failed, better = reported.judged("reports", results)
         self.assertEqual([line.partition(":")[0] for line in failed], ["big burst"])
         self.assertIn("quantum warnings is right now", better[0])
