@@ -53,8 +53,11 @@ class Results(unittest.TestCase):
         self.assertEqual(reported.judged("reports", results)[1], [])
         with unittest.mock.patch.dict(reported.REPORTS["quantum warnings"], known="not right"):
             failed, better = reported.judged("reports", results)
+            results["shared"]["quantum warnings"]["warnings"] *= 4
+            still, none = reported.judged("reports", results)
         self.assertEqual([line.partition(":")[0] for line in failed], ["big burst"])
         self.assertIn("quantum warnings is right now", better[0])
+        self.assertEqual((still, none), (failed, []))
 
     def test_brief(self):
         """What make demo runs by default is there."""
