@@ -168,8 +168,8 @@ def figures() -> dict[str, str]:
         "compat": f"{len(read('compat-base')['commands'])}",
         "torture": f"{torture['operations']:,}",
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
-        "gain": f"`cake_mq` sends {gained('series', 'root cake')} times root `cake`, "
-                f"shared `htb` {gained('shared htb', 'root htb')} times root `htb`",
+        "gains": "{}, {} and {}".format(*(gained(*pair) for pair in (
+            ("series", "root cake"), ("stock cake_mq", "root cake"), ("shared htb", "root htb")))),
         "new": new_flows(),
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
