@@ -20,7 +20,9 @@ from host.results import recording
 
 ROOMS = ("host", "series", "guest", "sim", "traffic", "loads", "tests", "report")  # upwards
 FILES = [path for room in ROOMS for path in sorted(Path(__file__).with_name(room).glob("*.py"))]
-VERBS = {path.stem: path for path in FILES if "\ndef main(" in path.read_text()}
+NAMES = {"issues": "reported", "pages": "report"}  # module: its verb, if that has another name
+VERBS = {NAMES.get(path.stem, path.stem): path for path in FILES
+         if "\ndef main(" in path.read_text()}
 
 
 def parser_of(verb: str, module: ModuleType) -> argparse.ArgumentParser:
@@ -52,7 +54,7 @@ def parser_of(verb: str, module: ModuleType) -> argparse.ArgumentParser:
 def run(verb: str, argv: Sequence[str]) -> None:
     """Run a verb with the words after it."""
     try:
-        module = importlib.import_module(f"{VERBS[verb].parent.name}.{verb}")
+        module = importlib.import_module(f"{VERBS[verb].parent.name}.{VERBS[verb].stem}")
     except ModuleNotFoundError as error:
         raise Die(f"{sys.executable} has no module {error.name}, which 'lab {verb}' needs; "
                   "'lab setup packages figures' installs that for /usr/bin/python3") from None
@@ -69,7 +71,7 @@ def run(verb: str, argv: Sequence[str]) -> None:
         guard(module.main, *words, **given)
     finally:
         if recording():
-            importlib.import_module("report.report").fill()
+            importlib.import_module("report.pages").fill()
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from host import common, repo, results
 from loads import table
 from loads.classes import TREES
 from loads.room import SCENARIOS, SHOWN
-from report import report, reported, smp
+from report import issues, pages, smp
 
 from tests import check
 
@@ -28,16 +28,16 @@ class Results(unittest.TestCase):
 
     def test_blocks(self):
         """Marked places say what results/ says."""
-        self.assertEqual(report.stale(), [], "run 'python3 -B lab report'")
+        self.assertEqual(pages.stale(), [], "run 'python3 -B lab report'")
 
     def test_marks(self):
         """A mark that is not known is no success; each that is known is somewhere."""
         with self.assertRaises(common.Die):
-            report.filled("<!-- made: nonsense -->\n<!-- end -->\n", "x.md")
-        text = "".join(page.read_text() for page in report.pages())
-        self.assertEqual(set(report.BLOCKS), {name for _, name, *_ in report.BLOCK.findall(text)})
-        self.assertEqual(set(report.figures()), {name for _, name, _ in
-                                                 report.FIGURE.findall(text)})
+            pages.filled("<!-- made: nonsense -->\n<!-- end -->\n", "x.md")
+        text = "".join(page.read_text() for page in pages.marked())
+        self.assertEqual(set(pages.BLOCKS), {name for _, name, *_ in pages.BLOCK.findall(text)})
+        self.assertEqual(set(pages.figures()), {name for _, name, _ in
+                                                 pages.FIGURE.findall(text)})
 
     def test_demo(self):
         """Recorded figures are within their bounds."""
@@ -48,13 +48,13 @@ class Results(unittest.TestCase):
     def test_reports(self):
         """A report that is not right fails, unless that is known; becoming right is told."""
         results = json.loads((RESULTS / "reports.json").read_text())["columns"]
-        self.assertEqual(reported.judged("reports", results)[0], [])
+        self.assertEqual(issues.judged("reports", results)[0], [])
         results["shared"]["big burst"]["sent"] *= 300
-        self.assertEqual(reported.judged("reports", results)[1], [])
-        with unittest.mock.patch.dict(reported.REPORTS["quantum warnings"], known="not right"):
-            failed, better = reported.judged("reports", results)
+        self.assertEqual(issues.judged("reports", results)[1], [])
+        with unittest.mock.patch.dict(issues.ISSUES["quantum warnings"], known="not right"):
+            failed, better = issues.judged("reports", results)
             results["shared"]["quantum warnings"]["warnings"] *= 4
-            still, none = reported.judged("reports", results)
+            still, none = issues.judged("reports", results)
         self.assertEqual([line.partition(":")[0] for line in failed], ["big burst"])
         self.assertIn("quantum warnings is right now", better[0])
         self.assertEqual((still, none), (failed, []))

@@ -16,7 +16,7 @@ from host.results import RESULTS
 from loads import table
 from tests import arches_tc, check, coverage, drivers, gauntlet, tdc
 
-from report import bench, cost, evaluation, reported, smp, trees, users
+from report import bench, cost, evaluation, issues, smp, trees, users
 from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
@@ -26,8 +26,8 @@ COST_FRONT = {"instructions for a packet of 200 bytes, at 60 % of the rate":
               ("root-cake-60-percent", "60-percent")}
 
 
-def pages() -> list[Path]:
-    """Those that may have marks."""
+def marked() -> list[Path]:
+    """The pages that may have marks."""
     return [ROOT / "README.md", *sorted(RESULTS.glob("*.md")), ROOT / "module/README.md"]
 
 
@@ -140,8 +140,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "trees": lambda: fenced(trees.table(read("trees")["simulated"])),
     "trees kernel": lambda: fenced(trees.kernel_table(read("trees")["kernel"])),
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front, "gates": gates,
-    **{name: lambda name=name: reported.table(name, read(name)["columns"])
-       for name in reported.COLUMNS},
+    **{name: lambda name=name: issues.table(name, read(name)["columns"])
+       for name in issues.COLUMNS},
     "drivers": carded, "arches": abroad,
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
@@ -204,7 +204,7 @@ def filled(text: str, name: str) -> str:
 
     def known(kind, where):
         if where not in kind:
-            raise Die(f"{name} has a mark '{where}', which lab/report/report.py does not know")
+            raise Die(f"{name} has a mark '{where}', which lab/report/pages.py does not know")
         return kind[where]
 
     def block(found):
@@ -216,13 +216,13 @@ def filled(text: str, name: str) -> str:
 
 def stale() -> list[str]:
     """Names of the pages that do not say what results/ says."""
-    return [str(page.relative_to(ROOT)) for page in pages()
+    return [str(page.relative_to(ROOT)) for page in marked()
             if filled(page.read_text(), page.name) != page.read_text()]
 
 
 def fill() -> None:
     """Bring all pages up to date."""
-    for page in pages():
+    for page in marked():
         text = page.read_text()
         new = filled(text, page.name)
         if new != text:

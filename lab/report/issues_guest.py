@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What people reported of htb, tbf and cake below mq, again, in virtual time.
+"""Guest loads of make reported: issues of users of htb, tbf and cake below mq, once more.
 
-For make reported. Each case loads the device hop0 below one qdisc at the root, below
-mq with one per queue, and below mq with qdiscs that share, all on the patched kernel: what does
-not share is there as it was (make compat). A case gives figures by name; reported.toml says what
-was reported, which figures its row shows, and when what is shared does what is right. Rates are in
-bit/s.
+In virtual time. Each case loads the device hop0 below one qdisc at the root, below mq with one per
+queue, and below mq with qdiscs that share, all on the patched kernel: what does not share is there
+as it was (make compat). A case gives figures by name; issues.toml says what was reported, which
+figures its row shows, and when what is shared does what is right. Rates are in bit/s.
 """
 
 import json

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""make reported: what users of cake_mq have reported, with the tools that they used.
+"""make reported: issues of users of cake_mq, once more, with the tools that they used.
 
 Each case is a load of iperf3 and ping through the TCP bed (lab/traffic/tcp.py), in virtual
 time, below root cake and the unpatched cake_mq of Linux 7.3.4, and below the series. Those of
-lab/report/reports.py are about htb, tbf and cake below mq. reported.toml lists all; both kinds
+lab/report/issues_guest.py are about htb, tbf and cake below mq. issues.toml lists all; both kinds
 have a table in the guide, module/README.md.
 
 What is not in them: CPU time, and what a driver does. Of the machines of these users only
@@ -22,8 +22,7 @@ from pathlib import Path
 
 from guest.boot import boot_script
 from host.common import known, say
-from host.results import keep_result
-from host.results import verdict as judge
+from host.results import keep_result, verdict
 from series import kernel
 from traffic.tcp import CLIENT, build_bed, port_mask, shape
 from traffic.traffic import command, tc
@@ -35,9 +34,9 @@ CONTENDERS = {  # column: (kernel, qdisc)
 }
 PORT = 16384  # of the first flow of the client: its low bits say which queue
 SETTLE = 1  # s that iperf3 leaves out
-REPORTS = tomllib.loads(Path(__file__).with_name("reported.toml").read_text())
-OURS = {name: one for name, one in REPORTS.items() if "groups" in one}  # of cake_mq
-OTHERS = {name: one for name, one in REPORTS.items() if "load" in one}
+ISSUES = tomllib.loads(Path(__file__).with_name("issues.toml").read_text())
+OURS = {name: one for name, one in ISSUES.items() if "groups" in one}  # of cake_mq
+OTHERS = {name: one for name, one in ISSUES.items() if "load" in one}
 COLUMNS = {  # file of results/: its columns and the heads of these, and of the last one
     "reported": {"cake": "root `cake`", "cake_mq": "`cake_mq` of 7.3.4", "series": "series",
                  "": "fixed"},
@@ -133,7 +132,7 @@ def measure(case: dict, qdisc: str) -> dict:
     return row
 
 
-def run_reports(spec: dict) -> Iterator[dict]:
+def run_issues(spec: dict) -> Iterator[dict]:
     """Measure cases below a qdisc, yield their rows. spec: cases ({name: Case}), qdisc."""
     for name, case in spec["cases"].items():
         yield {"case": name, **measure(case, spec["qdisc"])}
@@ -161,7 +160,7 @@ def faulty(row: dict, root: dict, case: dict) -> bool:
 
 
 def holds(rows: dict, name: str, sign: str, other: float | str, factor: float = 1) -> bool:
-    """A rule of reported.toml; rows: {kind: figures}."""
+    """A rule of issues.toml; rows: {kind: figures}."""
     value, other = rows["shared"][name], rows["root"][name] if other == "root" else other
     if sign == "~":
         return abs(value - other) <= factor * abs(other)
@@ -170,7 +169,7 @@ def holds(rows: dict, name: str, sign: str, other: float | str, factor: float = 
     return signs[sign](value, factor * other)
 
 
-def verdict(name: str, rows: dict) -> str:
+def outcome(name: str, rows: dict) -> str:
     """The last cell of a row, from {column: figures}; a "no" that is not explained has failed."""
     if name in OTHERS:
         return ("yes" if all(holds(rows, *rule) for rule in OTHERS[name]["right"]) else
@@ -183,7 +182,7 @@ def verdict(name: str, rows: dict) -> str:
 def whole(file: str, results: dict) -> dict[str, dict]:
     """{case: {column: row}} of those that all columns have; results: {column: {case: row}}."""
     columns = [column for column in COLUMNS[file] if column]
-    return {name: {column: results[column][name] for column in columns} for name in REPORTS
+    return {name: {column: results[column][name] for column in columns} for name in ISSUES
             if all(name in results.get(column, ()) for column in columns)}
 
 
@@ -192,11 +191,11 @@ def table(file: str, results: dict) -> list[str]:
     lines = [f"| case | reported | {' | '.join(COLUMNS[file].values())} |",
              "|---|---|---|---|---|---|"]
     for name, rows in whole(file, results).items():
-        one = REPORTS[name]
+        one = ISSUES[name]
         what = f": {', '.join(one['show'])}" if name in OURS else ""
         lines.append(f"| [{one['title']}]({one['source']}){what} | {one['said']} | "
                      + " | ".join(told(name, row) for row in rows.values())
-                     + f" | {verdict(name, rows)} |")
+                     + f" | {outcome(name, rows)} |")
     return lines
 
 
@@ -206,11 +205,11 @@ def boots(names: Sequence[str]) -> list[tuple]:
                                               in one["groups"].items()}}
              for name, one in OURS.items() if name in names}
     others = {name: one["load"] for name, one in OTHERS.items() if name in names}
-    some = [("reported", column, which, "report.reported:run_reports",
+    some = [("reported", column, which, "report.issues:run_issues",
              {"qdisc": qdisc, "cases": cases})
             for column, (which, qdisc) in CONTENDERS.items() if cases]
     kinds = [kind for kind in COLUMNS["reports"] if kind and others]
-    return some + [("reports", kind, "patched", "report.reports:run_shared",
+    return some + [("reports", kind, "patched", "report.issues_guest:run_shared",
                     {"kind": kind, "cases": others}) for kind in kinds]
 
 
@@ -229,22 +228,22 @@ def judged(file: str, results: dict) -> tuple[list[str], list[str]]:
     although they are known not to be)."""
     failed, better = [], []
     for name, rows in whole(file, results).items():
-        said, known = verdict(name, rows), REPORTS[name].get("known")
+        said, known = outcome(name, rows), ISSUES[name].get("known")
         if said.startswith("no") and said != "nothing to fix" and not known:
             failed.append(f"{name}: " + ", ".join(f"{column} {told(name, row)}"
                                                   for column, row in rows.items()))
         if said == "yes" and known:
-            better.append(f"{name} is right now; reported.toml says that it is not")
+            better.append(f"{name} is right now; issues.toml says that it is not")
     return failed, better
 
 
 def main(*case: str, brief: bool = False) -> None:
     """Measure the cases named, or all, and print the tables; what is whole is kept.
 
-    case: as reported.toml has them (all). brief: only those of htb, tbf and cake below mq, which
+    case: as issues.toml has them (all). brief: only those of htb, tbf and cake below mq, which
     are quick.
     """
-    names = known("case", OTHERS if brief else case or REPORTS, REPORTS)
+    names = known("case", OTHERS if brief else case or ISSUES, ISSUES)
     some = boots(names)
     for which in sorted({which for _, _, which, *_ in some}):
         kernel.build(which)
@@ -256,7 +255,7 @@ def main(*case: str, brief: bool = False) -> None:
     failed = []
     for (file, results), all_, what in zip(fresh.items(), (OURS, OTHERS), (
             "what users reported: bit/s of groups of flows, ms that a ping waits at most",
-            "what people reported: figures as lab/report/reports.py names them")):
+            "what people reported: figures as lab/report/issues_guest.py names them")):
         if set(all_) <= set(names):
             keep_result(f"{file}.json", {"what": what, "columns": results})
         if results:
@@ -265,4 +264,4 @@ def main(*case: str, brief: bool = False) -> None:
         failed += more
         for sentence in better:
             print("note: " + sentence)
-    judge(len(names) - len(failed), failed)
+    verdict(len(names) - len(failed), failed)
