@@ -13,10 +13,9 @@ from pathlib import Path
 
 from host.common import ROOT, Die
 from host.results import RESULTS
-from loads import table
 from tests import arches_tc, check, coverage, drivers, gauntlet, tdc
 
-from report import bench, cost, evaluation, issues, smp, trees, users
+from report import bench, cost, demo, evaluation, issues, smp, trees, users
 from report.evaluation import markdown
 
 BLOCK = re.compile(r"(?ms)^(<!-- made: ([\w -]+) -->\n)(.*?)^(<!-- end -->)$")
@@ -112,10 +111,10 @@ def speeds_of(case: str) -> dict[str, dict]:
 def front() -> list[str]:
     """What gets worse, on the front page, and of which version that is. What cake at the root
     gives is in the scenario "root NAME", if there is one."""
-    base, patched = (table.stored()[which] for which in ("base", "patched"))
+    base, patched = (demo.stored()[which] for which in ("base", "patched"))
     rows = [(cell.front, "scenarios",
              [cell.value(base, "root "), cell.value(base), cell.value(patched)])
-            for row in table.ROWS for cell in row.cells if cell.front]
+            for row in demo.ROWS for cell in row.cells if cell.front]
     cost = {row["case"]: row for row in read("cost")["rows"]}
     for text, (root, case) in COST_FRONT.items():
         rows.append((text, "cost", [cost[root]["base"], cost[case]["base"], cost[case]["patched"]]))
@@ -127,7 +126,7 @@ def front() -> list[str]:
 
 COST_HEAD = ("load", "Linux 7.3.4", "with the series", "ratio")
 BLOCKS: dict[str, Callable[[], list[str]]] = {
-    "demo": lambda: fenced(table.table(table.stored())),
+    "demo": lambda: fenced(demo.table(demo.stored())),
     "coverage": lambda: fenced(coverage.table(read("coverage")["files"], coverage.explanations())),
     # nothing before it has been recorded
     "check": lambda: fenced(check.table_lines(found)) if (found := read("check")) else [],
@@ -188,7 +187,7 @@ def gained(label: str, beside: str) -> str:
 
 def new_flows() -> str:
     """How long 99 % of 20,000 new flows a second wait below one cake, patched and not."""
-    before, after = (table.stored()[which]["root flood 20"]["small_p99"]
+    before, after = (demo.stored()[which]["root flood 20"]["small_p99"]
                      for which in ("base", "patched"))
     return f"{after * 1e6:.0f} us, not {before * 1e3:.0f} ms"
 

@@ -11,10 +11,9 @@ import unittest.mock
 from pathlib import Path
 
 from host import common, repo, results
-from loads import table
 from loads.classes import TREES
 from loads.room import SCENARIOS, SHOWN
-from report import issues, pages, smp
+from report import demo, issues, pages, smp
 
 from tests import check
 
@@ -41,7 +40,7 @@ class Results(unittest.TestCase):
 
     def test_demo(self):
         """Recorded figures are within their bounds."""
-        count, wrong = table.judged(table.stored()["patched"])
+        count, wrong = demo.judged(demo.stored()["patched"])
         self.assertGreater(count, 150)
         self.assertEqual(wrong, [])
 
@@ -61,8 +60,8 @@ class Results(unittest.TestCase):
 
     def test_brief(self):
         """What make demo runs by default is there."""
-        self.assertGreater(len(table.BRIEF), 40)
-        self.assertFalse([name for name in table.BRIEF if SCENARIOS[name].slow])
+        self.assertGreater(len(demo.BRIEF), 40)
+        self.assertFalse([name for name in demo.BRIEF if SCENARIOS[name].slow])
 
     def test_tables(self):
         """Arguments of scenarios are those of their functions, rows show what there is, and each
