@@ -67,9 +67,15 @@ def keep_result(name: str, data: dict) -> None:
     """Write a JSON file of results/, by result_file(), and note of which version it is."""
     result_file(name).write_text(rows_of(data) + "\n")
     if recording():
-        versions = json.loads((RESULTS / "versions.json").read_text())
+        versions = recorded("versions.json")
         versions["files"][name] = versions["series"]
         result_file("versions.json").write_text(rows_of(versions, 100) + "\n")
+
+
+def recorded(name: str) -> dict[str, Any]:
+    """What a JSON file of results/ says; empty if it is not there."""
+    path = RESULTS / name
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def latest_result(name: str) -> Path:

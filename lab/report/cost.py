@@ -32,8 +32,8 @@ from pathlib import Path
 
 from guest import qemu
 from guest.initramfs import cpio
-from host.common import BUILD, JOBS, ROOT, VERBOSE, Die, compiled, known, say, sha256
-from host.results import keep_result, verdict
+from host.common import BUILD, JOBS, VERBOSE, Die, compiled, known, say, sha256
+from host.results import keep_result, recorded, verdict
 from host.setup import loudly
 from loads import classes as htb
 from traffic.bed import EF
@@ -42,7 +42,7 @@ from traffic.traffic import FRAME
 from report import cost_kernel
 from report.cost_kernel import HERE, TC, TREES, Kernel
 
-RESULTS = ROOT / "results" / "cost.json"
+RECORD = "cost.json"
 OUT = BUILD / "cost"
 PACKETS = 20000  # counted, or more: see packets()
 DEPTH = 16  # packets of a flow that wait, at least
@@ -297,11 +297,11 @@ def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
 
     rows: {case: {kernel: count}}.
     """
-    stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"tools": {}, "rows": []}
+    stored = recorded(RECORD) or {"tools": {}, "rows": []}
     same = {arch for arch in {CASES[name].arch for name in rows}
             if stored["tools"].get(arch) == tools(arch)}
     for arch in {CASES[name].arch for name in rows} - same:
-        print(f"{RESULTS.name} was recorded with other tools, so {arch} is not compared")
+        print(f"{RECORD} was recorded with other tools, so {arch} is not compared")
     good, bad = 0, []
     for row in stored["rows"]:
         counts = rows.get(row["case"], {}) if CASES[row["case"]].arch in same else {}
@@ -316,7 +316,7 @@ def compared(rows: dict[str, dict]) -> tuple[int, list[str]]:
 
 def record(rows: dict[str, dict]) -> None:
     """Write cost.json."""
-    keep_result(RESULTS.name, {
+    keep_result(RECORD, {
         "what": f"instructions per packet, over {PACKETS} packets or more, QEMU TCG; ratio: "
         "patched / base; bound: what it may be",
         "tools": {arch: tools(arch) for arch in cost_kernel.MACHINES},

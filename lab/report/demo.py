@@ -7,19 +7,18 @@ for make smoke: two saturated queues of the patched kernel below root cake, mq w
 mq with shared cakes and cake_mq.
 """
 
-import json
 import sys
 from collections.abc import Container
 
 from guest.boot import boot_script
 from host.common import Die, say
 from host.repo import KERNEL
-from host.results import RESULTS, keep_result, record_time, verdict
+from host.results import keep_result, record_time, recorded, verdict
 from loads import scenarios
 from loads.room import ALSO, ROWS, SCENARIOS
 from series import kernel
 
-STORED = RESULTS / "scenarios.json"
+RECORD = "scenarios.json"
 # Kernels: the unpatched one, the one without a rate group, the one with all series.
 COLUMNS = ("base", KERNEL.upto("1")[-1].folder, "patched")
 # What make demo runs: of each kind of load what says most. ALL=1 runs all.
@@ -76,12 +75,12 @@ def also_table(figures: dict) -> tuple[list[str], list[str]]:
 
 def stored() -> dict:
     """{kernel: figures} of results/scenarios.json."""
-    return json.loads(STORED.read_text())["kernels"] if STORED.exists() else {}
+    return recorded(RECORD).get("kernels", {})
 
 
 def store(results: dict) -> None:
     """Write {kernel: figures}."""
-    keep_result(STORED.name, {
+    keep_result(RECORD, {
         "what": "scenarios in virtual time; rates in bit/s, waits in s or as the name says, "
         "excess in bytes", "kernels": results})
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from host.results import RESULTS, latest_result
+from host.results import latest_result, recorded
 
 SPEED = "64 bytes, below the rate"  # the case of smp.json that the picture shows
 
@@ -29,12 +29,12 @@ class Rows(list):
 
 
 @functools.cache
-def latest(name: str, recorded: bool = False) -> Rows:
-    """The rows of a figure; "cost": of make bench. recorded: not those measured since then."""
+def latest(name: str, old: bool = False) -> Rows:
+    """The rows of a figure; "cost": of make bench. old: as recorded, not as measured since then."""
     if name == "cost":
-        return Rows([*latest("bench", recorded), *latest("smp", recorded)])
-    path = RESULTS / f"{name}.json" if recorded else latest_result(f"{name}.json")
-    found = json.loads(path.read_text())
+        return Rows([*latest("bench", old), *latest("smp", old)])
+    file = f"{name}.json"
+    found = recorded(file) if old else json.loads(latest_result(file).read_text())
     return Rows(found["speeds"] if name == "smp" else found["rows"])
 
 
@@ -50,7 +50,7 @@ def rate_text(bits: float) -> str:
     return f"{bits / 1e9:g}G" if bits >= 1e9 else f"{bits / 1e6:g}M"
 
 
-load = functools.partial(latest, recorded=True)
+load = functools.partial(latest, old=True)
 TRIO = ("stock cake_mq", "series", "root cake")
 PROMISE = 0.25  # %, how far the paper lets the rate be off
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from guest.boot import boot_script
 from host.common import ROOT, known, run, say
-from host.results import keep_result, rows_of, verdict
+from host.results import keep_result, recorded, rows_of, verdict
 from loads.rates import switch
 from loads.tins import spread
 from series import kernel
@@ -30,7 +30,6 @@ from traffic.bed import Bed, deviation, jain, offered, paced
 from traffic.hop import NAME
 from traffic.traffic import FRAME, tc
 
-RESULTS = ROOT / "results"
 TABLES = tomllib.loads(Path(__file__).with_name("figures.toml").read_text())
 
 
@@ -264,7 +263,7 @@ def measure_again() -> None:
     rows = iter(measure(points))
     passed, identical, failed = 0, 0, []
     for name, some in figures.items():
-        stored = json.loads((RESULTS / f"{name}.json").read_text())["rows"]
+        stored = recorded(f"{name}.json")["rows"]
         for one in some:
             new = json.loads(rows_of(next(rows)))
             old = next((r for r in stored if r["label"] == one["label"]

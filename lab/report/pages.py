@@ -6,13 +6,12 @@ between '<!--=NAME-->' and '<!--/-->'. What each is made of is listed here: tabl
 sentences. Every command that records results does this at its end; --check only looks.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from host.common import ROOT, Die
-from host.results import RESULTS
+from host.results import RESULTS, recorded
 from tests import arches_tc, check, coverage, drivers, gauntlet, tdc
 
 from report import bench, cost, demo, evaluation, issues, smp, trees, users
@@ -30,12 +29,6 @@ def marked() -> list[Path]:
     return [ROOT / "README.md", *sorted(RESULTS.glob("*.md")), ROOT / "module/README.md"]
 
 
-def read(name: str) -> dict:
-    """A JSON file of results/; empty if it is not there."""
-    path = RESULTS / f"{name}.json"
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
 def fenced(lines: Sequence[str]) -> list[str]:
     """Lines that are to stay as they are."""
     return ["```", *lines, "```"]
@@ -45,25 +38,25 @@ def fenced(lines: Sequence[str]) -> list[str]:
 
 def hunted() -> list[str]:
     """What make gauntlet has found."""
-    return fenced(gauntlet.overview(read("gauntlet")["rows"],
-                                    read("gauntlet-base").get("races", ())))
+    return fenced(gauntlet.overview(recorded("gauntlet.json")["rows"],
+                                    recorded("gauntlet-base.json").get("races", ())))
 
 
 def carded() -> list[str]:
     """That of make drivers; nothing before it has been recorded."""
-    found = read("drivers")
+    found = recorded("drivers.json")
     return fenced(drivers.table(found["rows"])) if found else []
 
 
 def abroad() -> list[str]:
     """That of make arches BOOT=1, likewise."""
-    found = read("arches")
+    found = recorded("arches.json")
     return fenced(arches_tc.table(found["rows"])) if found else []
 
 
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
     """Instructions per packet of the cases that are beside the same on the base, or are not."""
-    rows = {row["case"]: row for row in read("cost")["rows"]}
+    rows = {row["case"]: row for row in recorded("cost.json")["rows"]}
     return markdown(head, ((case.title, f"{rows[name]['base']:.0f}", f"{rows[name]['patched']:.0f}",
                             f"{rows[name]['ratio']:.4f}") for name, case in cost.CASES.items()
                            if bool(case.beside) == (kinds == "beside") and name in rows))
@@ -71,14 +64,14 @@ def counted(kinds: str, head: Sequence[str]) -> list[str]:
 
 def two_cpus() -> list[str]:
     """What make bench has of two real CPUs."""
-    found = read("smp")
+    found = recorded("smp.json")
     return fenced([smp.BOUND_HEAD, *map(smp.bound_line, found["bounds"]), "", smp.SPEED_HEAD,
                    *map(smp.speed_line, found["speeds"])])
 
 
 def sent() -> list[str]:
     """What one CPU and two send of a rate, %."""
-    speeds = {(row["case"], row["label"]): row for row in read("smp")["speeds"]}
+    speeds = {(row["case"], row["label"]): row for row in recorded("smp.json")["speeds"]}
     labels = ("root htb", "shared htb", "series", "stock cake_mq", "root cake")
     return markdown(("one CPU / two CPUs", *labels), (
         (case, *(" / ".join(f"{smp.of_rate(speeds[case, label], cpus):.0f}" for cpus in (1, 2))
@@ -87,7 +80,7 @@ def sent() -> list[str]:
 
 def gates() -> list[str]:
     """How long each gate of make test took, s."""
-    took = read("times")["test"]
+    took = recorded("times.json")["test"]
     return markdown(("gate", "fresh clone, s", "built, s"), (
         (name, *(f"{took[kind]['gates_s'][name]:.0f}" for kind in ("cold", "warm")))
         for name in took["cold"]["gates_s"]))
@@ -96,16 +89,21 @@ def gates() -> list[str]:
 def versions() -> list[str]:
     """Which version of the series each file is of."""
     by_version = {}
-    for name, version in read("versions")["files"].items():
+    for name, version in recorded("versions.json")["files"].items():
         by_version.setdefault(version, []).append(name)
     return markdown(("version", "results"), (
         (str(version), ", ".join(sorted(by_version[version])))
         for version in sorted(by_version, reverse=True)))
 
 
+def version_of(name: str) -> str:
+    """Which version of the series a file is of; name: without .json."""
+    return str(recorded("versions.json")["files"][f"{name}.json"])
+
+
 def speeds_of(case: str) -> dict[str, dict]:
     """{sender: its row} of a case of smp.json."""
-    return {row["label"]: row for row in read("smp")["speeds"] if row["case"] == case}
+    return {row["label"]: row for row in recorded("smp.json")["speeds"] if row["case"] == case}
 
 
 def front() -> list[str]:
@@ -115,31 +113,32 @@ def front() -> list[str]:
     rows = [(cell.front, "scenarios",
              [cell.value(base, "root "), cell.value(base), cell.value(patched)])
             for row in demo.ROWS for cell in row.cells if cell.front]
-    cost = {row["case"]: row for row in read("cost")["rows"]}
+    cost = {row["case"]: row for row in recorded("cost.json")["rows"]}
     for text, (root, case) in COST_FRONT.items():
         rows.append((text, "cost", [cost[root]["base"], cost[case]["base"], cost[case]["patched"]]))
     return markdown(("load", "root `cake`", "`cake_mq`", "`cake_mq`, patched",
                      "[version](results/README.md)"), (
         (text, *("not measured" if value is None else f"{value:.0f}" for value in values),
-         str(read("versions")["files"][f"{source}.json"])) for text, source, values in rows))
+         version_of(source)) for text, source, values in rows))
 
 
 COST_HEAD = ("load", "Linux 7.3.4", "with the series", "ratio")
 BLOCKS: dict[str, Callable[[], list[str]]] = {
     "demo": lambda: fenced(demo.table(demo.stored())),
-    "coverage": lambda: fenced(coverage.table(read("coverage")["files"], coverage.explanations())),
+    "coverage": lambda: fenced(coverage.table(recorded("coverage.json")["files"],
+                                              coverage.explanations())),
     # nothing before it has been recorded
-    "check": lambda: fenced(check.table_lines(found)) if (found := read("check")) else [],
+    "check": lambda: fenced(check.table_lines(found)) if (found := recorded("check.json")) else [],
     "gauntlet": hunted,
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
     "bench": lambda: fenced([*bench.HEAD, *(bench.told(row["case"], row)
-                                            for row in read("bench")["rows"])]),
-    "users": lambda: fenced([*users.HEAD, *map(users.told, read("users")["rows"])]),
-    "trees": lambda: fenced(trees.table(read("trees")["simulated"])),
-    "trees kernel": lambda: fenced(trees.kernel_table(read("trees")["kernel"])),
+                                            for row in recorded("bench.json")["rows"])]),
+    "users": lambda: fenced([*users.HEAD, *map(users.told, recorded("users.json")["rows"])]),
+    "trees": lambda: fenced(trees.table(recorded("trees.json")["simulated"])),
+    "trees kernel": lambda: fenced(trees.kernel_table(recorded("trees.json")["kernel"])),
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front, "gates": gates,
-    **{name: lambda name=name: issues.table(name, read(name)["columns"])
+    **{name: lambda name=name: issues.table(name, recorded(f"{name}.json")["columns"])
        for name in issues.COLUMNS},
     "drivers": carded, "arches": abroad,
     **{name: getattr(evaluation, name) for name in (
@@ -152,19 +151,19 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
 
 def figures() -> dict[str, str]:
     """{name: what stands in a sentence}."""
-    suites, old = read("tdc")["suites"], read("tdc-base")["suites"]
-    whose, torture = tdc.owners(suites, old), read("torture")
-    times = read("times")
-    caught = [one["caught_by"] for one in read("mutants")["mutants"]]
+    suites, old = recorded("tdc.json")["suites"], recorded("tdc-base.json")["suites"]
+    whose, torture = tdc.owners(suites, old), recorded("torture.json")
+    times = recorded("times.json")
+    caught = [one["caught_by"] for one in recorded("mutants.json")["mutants"]]
     return {
-        "kunit": f"{read('kunit')['passed']}",
+        "kunit": f"{recorded('kunit.json')['passed']}",
         "mutants": f"{len(caught)}",
         "mutants.load": f"{sum('load' in how for how in caught)}",
         "mutants.kunit": f"{sum('load' not in how for how in caught)}",
         "tdc.base": f"{sum(map(len, old.values()))}",
         "tdc.new": f"{whose['the series'] + whose['the lab']}",
         "tdc.series": f"{whose['the series']}", "tdc.lab": f"{whose['the lab']}",
-        "compat": f"{len(read('compat-base')['commands'])}",
+        "compat": f"{len(recorded('compat-base.json')['commands'])}",
         "torture": f"{torture['operations']:,}",
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
         "gains": "{}, {} and {}".format(*(gained(*pair) for pair in (
@@ -173,7 +172,7 @@ def figures() -> dict[str, str]:
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
-        **{f"version.{what}": str(read("versions")["files"][f"{name}.json"])
+        **{f"version.{what}": version_of(name)
            for what, name in (("picture", "scenarios"), ("bench", "bench"),
                               ("reported", "reported"), ("reports", "reports"))},
     }

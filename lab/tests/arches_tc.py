@@ -23,7 +23,7 @@ from host.repo import IPROUTE2, git
 from host.results import keep_result, kept_rows
 
 OUT = BUILD / "arches"
-RESULTS = "arches.json"
+RECORD = "arches.json"
 RATE = 20e6  # bit/s
 TOLERANCE = 0.01  # of it: the window begins and ends between two packets, each 0.06 % of it
 TIMEOUT = 900  # s of the host
@@ -216,8 +216,8 @@ def read(arch: str, text: str) -> tuple[int, list[str], dict[str, float]]:
 
 def store(row: dict) -> None:
     """Replace the row of an architecture in arches.json."""
-    found = {**{one["arch"]: one for one in kept_rows(RESULTS)}, row["arch"]: row}
-    keep_result(RESULTS, {
+    found = {**{one["arch"]: one for one in kept_rows(RECORD)}, row["arch"]: row}
+    keep_result(RECORD, {
         "what": "kernels of other architectures: KUnit cases that pass; Mbit/s that a device of "
         f"{QUEUES} queues sends, of {RATE / 1e6:.0f}",
         "rows": [found[arch] for arch in ARCHES if arch in found]})

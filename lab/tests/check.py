@@ -10,13 +10,12 @@ in lab/tests/check_series.py. No Debian suite has smatch, so there is no column 
 from collections.abc import Sequence
 from pathlib import Path
 
-from host.common import ROOT, Die, say
+from host.common import Die, say
 from host.results import keep_result
 from series.kernel import tree_at
 
 from tests import check_patches, check_series
 
-RESULTS = ROOT / "results" / "check.json"
 FAST = ("form", "style", "api", "maint", "doc", "sparse", "um")
 COLUMNS = (*FAST, "x86_64", "i386", "clang", "tc", "man")
 
@@ -77,6 +76,6 @@ def main(fast: bool = False) -> None:
         print("FAIL " + line)
     print("\n".join(["", *lines]))
     if not fast:
-        keep_result(RESULTS.name, results)
+        keep_result("check.json", results)
     if failed:
         raise Die(f"{len(failed)} checks failed, the first: {failed[0]}")

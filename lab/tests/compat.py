@@ -12,7 +12,6 @@ BASE=1 measures it again.
 
 import difflib
 import hashlib
-import json
 import re
 import shutil
 import socket
@@ -24,11 +23,11 @@ from collections.abc import Iterator, Sequence
 from guest.boot import boot_script
 from host.common import BUILD, JOBS, ROOT, Die, run, say, sections
 from host.repo import IPROUTE2
-from host.results import RESULTS, keep_result, verdict
+from host.results import keep_result, recorded, verdict
 from series.kernel import STOCK_SPLAT, build
 from traffic.traffic import pktgen
 
-RECORD = RESULTS / "compat-base.json"
+RECORD = "compat-base.json"
 TC = BUILD / "iproute2-base"
 DIFF_LINES = 40  # of one command, and
 DIFFS = 5  # of so many commands, are printed
@@ -231,13 +230,13 @@ def main(base: bool = False) -> None:
     base: measure the unpatched kernel again.
     """
     unpatched_tc()
-    if base or not RECORD.exists():
+    if base or not recorded(RECORD):
         build("base")
         say("old commands on the unpatched kernel (about 30 s)")
         stock = measure("um-base", "compat-base", STOCK_SPLAT)
-        keep_result(RECORD.name, pack(stock))
+        keep_result(RECORD, pack(stock))
     else:
-        stock = unpack(json.loads(RECORD.read_text()))
+        stock = unpack(recorded(RECORD))
 
     say("old commands on the patched kernel (about 30 s)")
     got = measure("um", "compat")

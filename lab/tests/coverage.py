@@ -28,7 +28,6 @@ from tests.kunit import judged
 
 FOLDER = kernel.KERNELS["coverage"].out
 EXPLAINED = ROOT / "lab/tests/coverage.txt"
-RESULTS = ROOT / "results/coverage.json"
 BOUND = 95  # %
 LOADS = {  # contender: scenarios
     contender: [one.name for one in SCENARIOS.values()
@@ -223,7 +222,7 @@ def main() -> None:
     measure()
     figures = collect()
     shown = summary(figures)
-    keep_result(RESULTS.name, {
+    keep_result("coverage.json", {
         "what": "lines that the series add to net/sched and that are code: how many, how many each "
         "test runs, and [number, function, text] of those that none runs", "files": shown})
     lines = table(shown, known)

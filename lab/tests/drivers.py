@@ -31,7 +31,7 @@ from series import kernel
 from tests.drivers_guest import EVENTS, MQPRIO_EVENTS
 from tests.gauntlet import sources
 
-RESULTS = "drivers.json"
+RECORD = "drivers.json"
 DRIVERS = (*cards.DRIVERS, "veth")
 GUIDE = ROOT / "Documentation/networking/qdisc-shared-rate.rst"
 RATE = 20  # Mbit/s
@@ -184,8 +184,8 @@ def store(rows: Sequence[dict], drivers: Sequence[str]) -> None:
     new = [{**{key: row[key] for key in ("driver", "setup", "event", "mbit")},
             "said": len(row["said"]), "sources": sources(),
             **({"missing": row["missing"]} if "missing" in row else {})} for row in rows]
-    all_ = [row for row in kept_rows(RESULTS) if row["driver"] not in drivers] + new
-    keep_result(RESULTS, {
+    all_ = [row for row in kept_rows(RECORD) if row["driver"] not in drivers] + new
+    keep_result(RECORD, {
         "what": f"what a card sends in a second after each event, Mbit/s; the rate is {RATE}, "
         f"within {TOLERANCE:.0%}; said: lines of the kernel's log about queues without a limit",
         "rows": [row for driver in DRIVERS for row in all_ if row["driver"] == driver]})

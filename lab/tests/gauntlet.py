@@ -50,7 +50,7 @@ from tests import tdc, torture
 from tests.coverage import added
 from tests.kunit import judged
 
-RESULTS = "gauntlet.json"
+RECORD = "gauntlet.json"
 BASE = "gauntlet-base.json"
 CPUS = 4
 MEM = "3G"
@@ -314,7 +314,7 @@ def suites(job: Job, args: SimpleNamespace) -> None:
         ran = list(pool.map(half, (1, 2), halves(beside)))
     for got, guest in ran:
         job.look(guest)
-        passed, _, bad = tdc.compare(got, tdc.record())
+        passed, _, bad = tdc.compare(got, tdc.on_base())
         job.passed += passed
         job.failed += bad
 
@@ -415,13 +415,13 @@ def sources() -> str:
 
 def stored() -> dict[tuple[str, str], dict]:
     """{(kernel, job): row} of gauntlet.json."""
-    return {(row["kernel"], row["job"]): row for row in kept_rows(RESULTS)}
+    return {(row["kernel"], row["job"]): row for row in kept_rows(RECORD)}
 
 
 def store(row: dict) -> None:
     """Replace a row of gauntlet.json, which are in the order of the jobs."""
     rows = {**stored(), (row["kernel"], row["job"]): row}
-    keep_result(RESULTS, {
+    keep_result(RECORD, {
         "what": "kernels that look for mistakes, on four CPUs; races: in lines of "
         "the series, elsewhere: pairs of functions, times",
         "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs

@@ -9,7 +9,6 @@ caught when the kernel complains, crashes or hangs. Numbers select mutants; only
 of all writes mutants.json.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ from pathlib import Path
 from guest.boot import Guest, run_script, splats
 from guest.qemu import watch
 from host.common import BUILD, JOBS, Die, say
-from host.results import RESULTS, keep_result, recording, verdict
+from host.results import keep_result, recorded, recording, verdict
 from loads.room import ROWS, Cell
 from loads.scenarios import derive, guest_params
 from series.kernel import BROKEN, KERNELS, build, image, module
@@ -159,11 +158,9 @@ def noticed(entry: dict, case: str | None) -> tuple[list[str], list[str]]:
 
 def hints() -> dict[tuple[str, str], str]:
     """{(file, rule): case that noticed} of the recorded run; none if this is to be recorded."""
-    recorded = RESULTS / "mutants.json"
-    if recording() or not recorded.exists():
-        return {}
+    entries = [] if recording() else recorded("mutants.json").get("mutants", [])
     return {(entry["file"], entry["rule"]): re.split("[/ ]", entry["cases"][0])[0]
-            for entry in json.loads(recorded.read_text())["mutants"] if entry["cases"]}
+            for entry in entries if entry["cases"]}
 
 
 def judge(entry: dict, case: str | None, hop: Path) -> dict:

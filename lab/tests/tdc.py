@@ -15,7 +15,7 @@ from typing import Any
 
 from guest.boot import Guest, boot
 from host.common import BUILD, ROOT, Die, say
-from host.results import RESULTS, keep_result, verdict
+from host.results import keep_result, recorded, verdict
 from series.kernel import STOCK_SPLAT, build, image
 
 from tests import cases
@@ -26,7 +26,7 @@ NEAR = {"cake": "sch_cake", "cake_mq": "sch_cake", "mq": "sch_mq", "mqprio": "sc
 BASE_SUITES = (*NEAR, "fq_codel")
 OWN = "cases"  # the folder that the lab's own suites are said to be in
 SELFTESTS = "tools/testing/selftests/tc-testing"
-RECORD = RESULTS / "tdc-base.json"
+RECORD = "tdc-base.json"
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
 
 def suite_file(tree: str, suite: str) -> Path:
@@ -95,15 +95,15 @@ def run_suites(kernel: str, tree: str, name: str, suites: Sequence[str], jobs: i
     return outcome, run
 
 
-def record() -> dict:
+def on_base() -> dict:
     """What the base gave: {suite: {id: verdict}}."""
-    return json.loads(RECORD.read_text())["suites"]
+    return recorded(RECORD)["suites"]
 
 
 def compare(got: dict, base: dict) -> tuple[int, int, list[str]]:
     """(cases that passed, as they were on the base without, sentences about the rest).
 
-    got: as of run_suites(). base: as of record().
+    got: as of run_suites(). base: as of on_base().
     """
     passed = skipped = 0
     bad = []
@@ -132,16 +132,16 @@ def main(base: bool = False) -> None:
 
     base: measure the unpatched kernel again.
     """
-    if base or not RECORD.exists():
+    if base or not recorded(RECORD):
         build("base")
         say("tc-testing on the unpatched kernel (about 60 s)")
         found, guest = run_suites("um-base", "linux-base", "tdc-base", BASE_SUITES)
         guest.judge(STOCK_SPLAT)
         stock = {s: {i: v for i, (v, _) in c.items()} for s, c in found.items()}
-        keep_result(RECORD.name, {
+        keep_result(RECORD, {
             "what": "tc-testing on the unpatched base kernel", "suites": stock})
     else:
-        stock = record()
+        stock = on_base()
     say("tc-testing on the patched kernel (about 90 s)")
     got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
     guest.judge()

@@ -15,8 +15,6 @@ from loads.classes import TREES
 from loads.room import SCENARIOS, SHOWN
 from report import demo, issues, pages, smp
 
-from tests import check
-
 RESULTS = results.RESULTS
 DOCUMENTATION = "Documentation/networking"
 WIDE, LONG, WORDS = 100, 90, 900  # README.md has at most so many characters, lines, words
@@ -72,10 +70,10 @@ class Results(unittest.TestCase):
         self.assertLessEqual(SHOWN, set(SCENARIOS))
         self.assertEqual([name for name, tree in TREES.items() if not tree().flows], [])
 
-    @unittest.skipUnless(check.RESULTS.exists(), "no whole make check has been recorded yet")
+    @unittest.skipUnless((RESULTS / "check.json").exists(), "make check is not recorded yet")
     def test_checks(self):
         """The table of make check is of the patches that are here."""
-        results = json.loads(check.RESULTS.read_text())
+        results = json.loads((RESULTS / "check.json").read_text())
         there = [f"{p.parent.name}/{p.name}" for tree in (repo.KERNEL, repo.IPROUTE2)
                  for p in tree.patches()]
         self.assertEqual(list(results["patches"]), there, "run 'make check'")
