@@ -9,13 +9,12 @@ import functools
 import json
 import os
 import platform
-import shutil
 import socket
 import subprocess
 from pathlib import Path
 
-from host.common import CACHE, Die, run, say
-from host.setup import Apt, packages
+from host.common import CACHE, Die, say
+from host.setup import Apt, packages, unpacked
 
 from guest import qemu
 
@@ -25,6 +24,7 @@ CPUS = 4
 DRIVERS = ("igb", "vmxnet3", "virtio_net")  # of cards that QEMU has
 INSTRUCTION = 1  # 2^1 ns each, as QEMU counts them
 PARTS = ("qemu-system-x86", "qemu-system-data", "qemu-system-common")
+INSTEAD = "install a QEMU of version 8 or later"
 # Runs the words after it in a network namespace in which a tap of several queues is bridged
 # to one of the peer's
 TAPS = ("unshare", "--net", "sh", "-c",
@@ -57,25 +57,17 @@ def program() -> tuple[str, dict[str, str], tuple[str, ...]]:
     env = {"QEMU_MODULE_DIR": str(next(where.glob("usr/lib/*/qemu"), where))}
     if not knows(str(found), env):
         raise Die(f"{found} does not run or has no igb; delete {where} and run this again, or "
-                  "install a QEMU of version 8 or later")
+                  + INSTEAD)
     return str(found), env, ("-L", str(where / "usr/share/qemu"), "-L", "/usr/share/seabios")
 
 
 def unpack(where: Path) -> None:
     """Put the QEMU of the backports into a folder; Die if there is none."""
     release = platform.freedesktop_os_release().get("VERSION_CODENAME", "")
-    say(f"downloading QEMU of {release}-backports (about 15 MB and an index, 20 s)")
+    say(f"QEMU of {release}-backports (about 15 MB and an index, 20 s)")
     apt = Apt(f"{release}-backports", "deb")
-    part = where.with_name(f"{where.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
-    for package in PARTS:
-        got = apt.get("update") and apt.download(package, None, True)
-        if not got:
-            raise Die(f"{release}-backports has no {package} that can be downloaded (see "
-                      "build/logs/apt.log); install a QEMU of version 8 or later")
-        run(["dpkg-deb", "-x", got, part], "qemu-unpack")
-    shutil.rmtree(where, ignore_errors=True)
-    part.rename(where)
+    apt.update(INSTEAD)
+    unpacked(apt, PARTS, where, INSTEAD)
 
 
 def plug(monitor: Path, inside: bool) -> None:

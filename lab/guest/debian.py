@@ -15,8 +15,8 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from host.common import BUILD, CACHE, Die, need_disk, run
-from host.setup import Apt, archive, packages
+from host.common import BUILD, CACHE, need_disk, run
+from host.setup import Apt, archive, packages, unpacked
 
 from guest import qemu
 
@@ -73,14 +73,7 @@ def headers(suite: str) -> tuple[Path, list]:
         for name in names:  # which grows
             names += re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)",
                                 apt.ask("depends", name))
-        part = where.with_name(where.name + ".part")
-        for name in names[1:]:
-            path = apt.download(name)
-            if not path:
-                raise Die(f"{name} cannot be downloaded (see build/logs/apt.log); check the "
-                          "network and run this again")
-            run(["dpkg-deb", "-x", path, part], f"stock-{suite}-headers")
-        part.rename(where)
+        unpacked(apt, names[1:], where)
     folder, = (where / "usr/src").glob("linux-headers-*-amd64")
     return folder, ["unshare", "--mount", "sh", "-ec", 'mount -t overlay overlay -o '
                     '"lowerdir=$0/usr:/usr" /usr; exec "$@"', where]

@@ -275,21 +275,39 @@ def neighbours() -> list[Path]:
     return paths
 
 
-def newest(apt: Apt, package: str) -> Path:
-    """Path of a package's newest version in the cache, downloaded if need be."""
-    name = re.search(r"^Filename: .*/(.*)$", apt.ask("show", "--no-all-versions", package), re.M)
-    path = DOWNLOADS / name[1] if name else None
+def newest(apt: Apt, package: str, otherwise: str = "") -> Path:
+    """Path of a package's newest version in the cache, downloaded if need be.
+
+    Die if that can't be had, with what else to do: otherwise.
+    """
+    told = apt.ask("show", "--no-all-versions", package)
+    fields = dict(re.findall(r"^(Filename|Size): (.*)$", told, re.M))
+    path = DOWNLOADS / Path(fields["Filename"]).name if "Filename" in fields else None
     if path and path.exists():
         return path
-    say(f"downloading {package} (about 165 MB)")
+    say(f"downloading {package}" + (f" ({int(fields['Size']) / 1e6:.1f} MB)" if path else ""))
     path = apt.download(package)
     if not path:
-        raise Die(f"{package} cannot be downloaded (see build/logs/apt.log); check the "
-                  "network and run this again")
+        raise Die(f"{package} of {apt.suite} cannot be downloaded (see build/logs/apt.log); check "
+                  "the network and run this again" + f", or {otherwise}" * bool(otherwise))
     for old in DOWNLOADS.glob(f"{package}_*.deb"):
         if old != path:
             old.unlink()
     return path
+
+
+def unpacked(apt: Apt, names: Sequence[str], where: Path, otherwise: str = "") -> None:
+    """Put what packages hold, in their newest versions, into a folder, which is then whole.
+
+    Die as newest() does.
+    """
+    part = where.with_name(f"{where.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    for name in names:
+        run(["dpkg-deb", "-x", newest(apt, name, otherwise), part], f"{where.name}-unpack")
+    shutil.rmtree(where, ignore_errors=True)
+    part.rename(where)
 
 
 def candidates(apt: Apt, package: str) -> list[str]:
