@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from host.common import BUILD, CACHE, need_disk, run
+from host.common import BUILD, CACHE, made_of, need_disk, run
 from host.setup import Apt, archive, packages, unpacked
 
 from guest import qemu
@@ -40,7 +40,7 @@ def system(name: str) -> Path:
     """The folder of a Debian release with its kernels, made if need be."""
     where = CACHE / "stock" / name
     made = where / ".made"
-    if made.exists() and made.read_text() == INCLUDE:
+    if made_of(made, INCLUDE):
         return where
     need_disk(3, CACHE)
     packages(HOST)

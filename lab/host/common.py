@@ -157,6 +157,14 @@ def compiled(made: Path, source: Path, *flags: str | Path, beside: Sequence[Path
     return made
 
 
+def made_of(stamp: Path, mark: str) -> bool:
+    """Whether a stamp says mark: that what it lies beside was made of just that.
+
+    Who makes something writes the stamp when it is whole.
+    """
+    return stamp.exists() and stamp.read_text() == mark
+
+
 def call(cmd: Sequence[str], **kwargs: Any) -> int:
     """subprocess.call with a sentence for a missing program."""
     try:

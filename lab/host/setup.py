@@ -24,7 +24,20 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from host.common import BUILD, CACHE, JOBS, ROOT, Die, base_conf, known, need_disk, run, say, sha256
+from host.common import (
+    BUILD,
+    CACHE,
+    JOBS,
+    ROOT,
+    Die,
+    base_conf,
+    known,
+    made_of,
+    need_disk,
+    run,
+    say,
+    sha256,
+)
 from host.repo import IPROUTE2
 
 DOWNLOADS = CACHE / "downloads"
@@ -190,7 +203,7 @@ def verified(path: Path, digest: str) -> bool:
         return False
     stat, stamp = path.stat(), path.with_name(path.name + ".ok")
     mark = f"{digest} {stat.st_size} {stat.st_mtime_ns}\n"
-    if stamp.exists() and stamp.read_text() == mark:
+    if made_of(stamp, mark):
         return True
     found = sha256(path)
     if found != digest:
@@ -396,7 +409,7 @@ def sparse() -> None:
     """Build sparse in build/sparse."""
     where, digest = BUILD / "sparse", base_conf()["SPARSE_SHA256"]
     stamp = where / ".stamp"
-    if stamp.exists() and stamp.read_text() == digest:
+    if made_of(stamp, digest):
         return
     shutil.rmtree(where, ignore_errors=True)
     unpack(fetch("SPARSE"), where, "sparse-unpack", 1).rename(where)
@@ -409,7 +422,7 @@ def venv(name: str = "venv", requirements: str = "requirements.txt") -> None:
     wanted = ROOT / "lab/host" / requirements
     where = BUILD / name
     stamp, state = where / ".stamp", f"{sys.version}\n{where}\n{sha256(wanted)}"
-    if stamp.exists() and stamp.read_text() == state:
+    if made_of(stamp, state):
         return
     run([sys.executable, "-m", "venv", "--clear", where], "venv", f"making build/{name}", 8)
     run([where / "bin/pip", "install", "-q", "--disable-pip-version-check", "--no-deps",

@@ -23,7 +23,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from host.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, known, make_args, run, say
+from host.common import (
+    BUILD,
+    JOBS,
+    ROOT,
+    Die,
+    hash_files,
+    kernel_env,
+    known,
+    made_of,
+    make_args,
+    run,
+    say,
+)
 from host.repo import KERNEL, git
 
 from series.mutate import mutated, read_list
@@ -160,7 +172,7 @@ def configure(source: Path, out: Path, fragments: Sequence[Path] = CONFIG,
     text = b"".join(f.read_bytes() for f in fragments)
     kconfig = (source / "net/sched/Kconfig").read_bytes()
     want = hashlib.sha256(text + kconfig).hexdigest()
-    if (out / ".config").exists() and stamp.exists() and stamp.read_text() == want:
+    if (out / ".config").exists() and made_of(stamp, want):
         return
     out.mkdir(parents=True, exist_ok=True)
     make = ["make", "-s", f"ARCH={arch}", f"O={out}", *make_args()]
@@ -188,7 +200,7 @@ def preset(source: Path, out: Path, fragment: Path, target: str, log: str,
     args: of make. False if what that depends on did not change; Die if an option did not take.
     """
     stamp, mark = out / ".preset", hash_files([fragment, source / "net/sched/Kconfig"])
-    if stamp.exists() and stamp.read_text() == mark:
+    if made_of(stamp, mark):
         return False
     out.mkdir(parents=True, exist_ok=True)
     run(["make", "-s", "-C", source, f"O={out}", *args, f"KCONFIG_ALLCONFIG={fragment}", target],
@@ -204,7 +216,7 @@ def linked_tree(where: Path, source: Path, mark: str, files: dict[str, bytes]) -
     mark: what it depends on; nothing is done where that is what it was made with.
     """
     stamp = where / ".made-with"
-    if stamp.exists() and stamp.read_text() == mark:
+    if made_of(stamp, mark):
         return
     shutil.rmtree(where, ignore_errors=True)
     where.parent.mkdir(exist_ok=True)
