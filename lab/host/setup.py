@@ -405,6 +405,25 @@ def iproute2() -> None:
     tree.set_stamp(built=state)
 
 
+def iproute2_at(commit: str, where: Path, words: Sequence[str], what: str, estimate: float,
+                env: dict[str, str] | None = None) -> None:
+    """Build a commit of build/iproute2 in a folder of its own, unless that is done.
+
+    words: of make. what, estimate (s): as for run(). env: for the compiler.
+    """
+    commit = IPROUTE2.git("rev-parse", commit)
+    stamp = where / ".stamp"
+    if made_of(stamp, commit):
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    where.mkdir(parents=True)
+    IPROUTE2.git("archive", "-o", where / "all.tar", commit)
+    run(["tar", "-xmf", "all.tar"], where.name, cwd=where)
+    run(["./configure"], where.name, cwd=where, env=env)
+    run(["make", f"-j{JOBS}", *words], where.name, what, estimate, cwd=where, env=env)
+    stamp.write_text(commit)
+
+
 def sparse() -> None:
     """Build sparse in build/sparse."""
     where, digest = BUILD / "sparse", base_conf()["SPARSE_SHA256"]

@@ -9,7 +9,6 @@ instructions, which are the time in the guest.
 
 import json
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,10 +16,10 @@ from typing import NamedTuple
 from guest import qemu
 from guest.boot import splats
 from guest.initramfs import cpio
-from host.common import BUILD, JOBS, ROOT, kernel_env, run
+from host.common import BUILD, ROOT, kernel_env, run
 from host.cross import ARCHES
-from host.repo import IPROUTE2, git
 from host.results import keep_result, kept_rows
+from host.setup import iproute2_at
 
 OUT = BUILD / "arches"
 RECORD = "arches.json"
@@ -99,21 +98,9 @@ SETUPS = {
 def tools(arch: str) -> list[Path]:
     """tc, ip and the agent for an architecture, compiled if need be: their paths."""
     where, one = OUT / f"{arch}-iproute2", ARCHES[arch]
-    state = git(IPROUTE2.dir, "rev-parse", "HEAD")
-    stamp = where / ".of"
-    if not stamp.exists() or stamp.read_text() != state:
-        shutil.rmtree(where, ignore_errors=True)
-        where.mkdir(parents=True)
-        archive = OUT / f"{arch}-iproute2.tar"
-        git(IPROUTE2.dir, "archive", "-o", str(archive), "HEAD")
-        run(["tar", "-xf", archive, "-C", where], f"arches-{arch}-tc")
-        archive.unlink()
-        env = {**kernel_env(), "CC": one.cc, "PKG_CONFIG": "false"}  # no library of the host's
-        run(["./configure"], f"arches-{arch}-tc", cwd=where, env=env)
-        run(["make", f"-j{JOBS}", f"CC={one.cc}", "LDFLAGS=-static", "SHARED_LIBS=n",
-             "SUBDIRS=lib ip tc"], f"arches-{arch}-tc", f"{arch}: building tc", 60, cwd=where,
-            env=env)
-        stamp.write_text(state)
+    env = {**kernel_env(), "CC": one.cc, "PKG_CONFIG": "false"}  # no library of the host's
+    iproute2_at("HEAD", where, [f"CC={one.cc}", "LDFLAGS=-static", "SHARED_LIBS=n",
+                                "SUBDIRS=lib ip tc"], f"{arch}: building tc", 60, env)
     agent = OUT / f"{arch}-agent"
     run([*one.cc.split(), "-O2", "-Wall", "-static", "-o", agent,
          ROOT / "lab/tests/arches/agent.c"], f"arches-{arch}-agent", env=kernel_env())

@@ -13,7 +13,6 @@ BASE=1 measures it again.
 import difflib
 import hashlib
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -21,9 +20,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from guest.boot import boot_script
-from host.common import BUILD, JOBS, ROOT, Die, run, say, sections
-from host.repo import IPROUTE2
+from host.common import BUILD, ROOT, Die, say, sections
 from host.results import keep_result, recorded, verdict
+from host.setup import iproute2_at
 from series.kernel import STOCK_SPLAT, build
 from traffic.traffic import pktgen
 
@@ -146,18 +145,8 @@ def run_table(spec: dict) -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------- on the host
 
 def unpatched_tc() -> None:
-    """Build the tc of iproute2's base in build/iproute2-base, once."""
-    base, stamp = IPROUTE2.git("rev-parse", "base"), TC / ".stamp"
-    if stamp.exists() and stamp.read_text() == base:
-        return
-    shutil.rmtree(TC, ignore_errors=True)
-    TC.mkdir(parents=True)
-    IPROUTE2.git("archive", "-o", TC / "base.tar", "base")
-    run(["tar", "-xmf", "base.tar"], "iproute2-base", cwd=TC)
-    run(["./configure"], "iproute2-base", cwd=TC)
-    run(["make", f"-j{JOBS}", "SUBDIRS=lib tc"], "iproute2-base", "building the unpatched tc",
-        15, cwd=TC)
-    stamp.write_text(base)
+    """Build the tc of iproute2's base, once."""
+    iproute2_at("base", TC, ["SUBDIRS=lib tc"], "building the unpatched tc", 15)
 
 
 def measure(kernel: str, name: str, allowed: Sequence[str] = ()) -> dict[str, str]:
