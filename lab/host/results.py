@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -70,6 +70,16 @@ def keep_result(name: str, data: dict) -> None:
         versions = recorded("versions.json")
         versions["files"][name] = versions["series"]
         result_file("versions.json").write_text(rows_of(versions, 100) + "\n")
+
+
+def keep_row(name: str, what: str, row: dict[str, Any], by: Sequence[str],
+             order: Iterable[tuple]) -> None:
+    """Put a row into a JSON file of results/, in place of the one with the same values of by.
+
+    what: the file has. by: keys of a row. order: of the rows, by these values.
+    """
+    rows = {tuple(one[key] for key in by): one for one in [*kept_rows(name), row]}
+    keep_result(name, {"what": what, "rows": [rows[at] for at in order if at in rows]})
 
 
 def recorded(name: str) -> dict[str, Any]:

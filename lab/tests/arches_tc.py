@@ -18,7 +18,7 @@ from guest.boot import splats
 from guest.initramfs import cpio
 from host.common import BUILD, ROOT, kernel_env, run
 from host.cross import ARCHES
-from host.results import keep_result, kept_rows
+from host.results import keep_row
 from host.setup import iproute2_at
 
 OUT = BUILD / "arches"
@@ -203,11 +203,9 @@ def read(arch: str, text: str) -> tuple[int, list[str], dict[str, float]]:
 
 def store(row: dict) -> None:
     """Replace the row of an architecture in arches.json."""
-    found = {**{one["arch"]: one for one in kept_rows(RECORD)}, row["arch"]: row}
-    keep_result(RECORD, {
-        "what": "kernels of other architectures: KUnit cases that pass; Mbit/s that a device of "
-        f"{QUEUES} queues sends, of {RATE / 1e6:.0f}",
-        "rows": [found[arch] for arch in ARCHES if arch in found]})
+    keep_row(RECORD, "kernels of other architectures: KUnit cases that pass; Mbit/s that a device "
+             f"of {QUEUES} queues sends, of {RATE / 1e6:.0f}", row, ("arch",),
+             [(arch,) for arch in ARCHES])
 
 
 def table(rows: Sequence[dict]) -> list[str]:

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from guest import boot
 from host.common import BUILD, ROOT, Die, say
-from host.repo import git
 from host.results import keep_result, verdict
 from loads.room import ALSO, SCENARIOS, USUAL
 from series import kernel
+from series.code import added
 
 from tests import compat, tdc
 from tests.kunit import judged
@@ -105,20 +105,6 @@ def counted(job: Path) -> dict:
                                              [0, line.get("function_name")])
                 had[0] += line["count"]
     return files
-
-
-def added() -> dict[str, set[int]]:
-    """{file: numbers of the lines that the series add to it or change}."""
-    diff = git(BUILD / "linux", "diff", "-U0", "--no-renames", "base", "HEAD", "--",
-               "net/sched/*.c", ":!*_test.c")
-    lines, name = collections.defaultdict(set), None
-    for text in diff.splitlines():
-        if text.startswith("+++ "):
-            name = text.removeprefix("+++ b/")
-        elif found := re.match(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@", text):
-            start, count = int(found[1]), int(found[2] or 1)
-            lines[name].update(range(start, start + count))
-    return lines
 
 
 def job(test: str) -> str:

@@ -27,9 +27,9 @@ from guest.boot import Job, run_script
 from host.common import JOBS, ROOT, Die, known, say
 from host.results import keep_result, kept_rows, verdict
 from series import kernel
+from series.code import sources
 
 from tests.drivers_guest import EVENTS, MQPRIO_EVENTS
-from tests.gauntlet import sources
 
 RECORD = "drivers.json"
 DRIVERS = (*cards.DRIVERS, "veth")

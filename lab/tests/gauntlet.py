@@ -25,7 +25,6 @@ be run in parts; the table is of all rows, and says of which state of the source
 """
 
 import collections
-import hashlib
 import json
 import os
 import re
@@ -41,13 +40,12 @@ from typing import Any
 
 from guest.boot import Guest, run_script
 from host.common import BUILD, Die, known, say
-from host.repo import git
-from host.results import keep_result, kept_rows, latest_result, verdict
+from host.results import keep_result, keep_row, kept_rows, latest_result, verdict
 from series import kernel
+from series.code import added, sources
 from traffic.traffic import command, contender_lines, pktgen, random_stream
 
 from tests import tdc, torture
-from tests.coverage import added
 from tests.kunit import judged
 
 RECORD = "gauntlet.json"
@@ -397,37 +395,6 @@ def told(row: dict) -> str:
             f"{races:>7}{elsewhere:>11}{row['seconds']:>7}  {row['sources']}")
 
 
-def bare(text: str) -> str:
-    """C without comments and line breaks: what a compiler makes code of."""
-    found = re.sub(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\])*")', lambda part: part[1] or " ", text,
-                   flags=re.DOTALL)
-    return " ".join(found.split())
-
-
-def sources() -> str:
-    """What is tested: the code that the series add and change, as a number."""
-    tree = BUILD / "linux"
-    names = git(tree, "diff", "--name-only", "base", "HEAD", "--", "net", "include").split()
-    return hashlib.sha256("".join(bare((tree / name).read_text()) for name in names
-                                  if name.endswith((".c", ".h"))
-                                  and not name.endswith("_test.c")).encode()).hexdigest()[:12]
-
-
-def stored() -> dict[tuple[str, str], dict]:
-    """{(kernel, job): row} of gauntlet.json."""
-    return {(row["kernel"], row["job"]): row for row in kept_rows(RECORD)}
-
-
-def store(row: dict) -> None:
-    """Replace a row of gauntlet.json, which are in the order of the jobs."""
-    rows = {**stored(), (row["kernel"], row["job"]): row}
-    keep_result(RECORD, {
-        "what": "kernels that look for mistakes, on four CPUs; races: in lines of "
-        "the series, elsewhere: pairs of functions, times",
-        "rows": [rows[which, job] for which, jobs in KERNELS.items() for job in jobs
-                 if (which, job) in rows]})
-
-
 def overview(rows: Collection[dict], known: Collection[str]) -> list[str]:
     """Lines: the table of all rows, and the races that are not in lines of the series.
 
@@ -488,8 +455,10 @@ def main(on: str = "", jobs: str = ",".join(WORK), ops: int = 0, long: bool = Fa
         failed += sentences
         print(told(row), flush=True)
         if usual:
-            store(row)
+            keep_row(RECORD, "kernels that look for mistakes, on four CPUs; races: in lines of the "
+                     "series, elsewhere: pairs of functions, times", row, ("kernel", "job"),
+                     [(one, job) for one, jobs in KERNELS.items() for job in jobs])
     path = latest_result(BASE)
     old = json.loads(path.read_text())["races"] if path.exists() else ()
-    print("\n".join(["", *overview(stored().values(), old), ""]))
+    print("\n".join(["", *overview(kept_rows(RECORD), old), ""]))
     verdict(sum(row["passed"] > 0 and not row["failed"] for row in rows), failed)

@@ -37,9 +37,10 @@ from guest.boot import Guest, boot
 from host.common import BUILD, JOBS, ROOT, Die, known, run, say
 from host.results import verdict
 from series import kernel
+from series.code import added
 from series.mutate import read_list
 
-from tests.coverage import added, explanations
+from tests.coverage import explanations
 from tests.shrink import shrunk
 
 HERE = ROOT / "lab/tests/syz"
