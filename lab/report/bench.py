@@ -21,6 +21,7 @@ from statistics import median
 
 from guest.boot import boot_script
 from host.results import keep_result
+from host.table import Table
 from series import kernel
 from traffic.bed import EF, install, wakeups
 from traffic.hop import Hop
@@ -99,16 +100,15 @@ def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
                for name in ("ns", "wakeups")}, "ratio": median(ratios), "ratios": ratios}
 
 
-HEAD = (f"{'per packet':<51}{'CPU time, ns':>30}{'wake-ups':>12}",
-        f"{'':<51}{'stock':>6}{'all':>6}{'ratio':>6}{'from':>6}{'to':>6}{'stock':>6}{'all':>6}")
-
-
-def told(label: str, row: dict) -> str:
-    """A line of the table."""
-    cost, wakeups = ([row[name][which] for which in ("bench-base", "bench-patched")]
-                     for name in ("ns", "wakeups"))
-    return "{:<51}{:>6.0f}{:>6.0f}{:>6.2f}{:>6.2f}{:>6.2f}{:>6.2f}{:>6.2f}".format(
-        label, *cost, row["ratio"], row["ratios"][0], row["ratios"][-1], *wakeups)
+TABLE = Table(
+    ("", "case", "", -51, "per packet"),
+    ("stock", lambda row: row["ns"]["bench-base"], ".0f", 6, "CPU time, ns"),
+    ("all", lambda row: row["ns"]["bench-patched"], ".0f", 6, "CPU time, ns"),
+    ("ratio", "ratio", ".2f", 6, "CPU time, ns"),
+    ("from", lambda row: row["ratios"][0], ".2f", 6, "CPU time, ns"),
+    ("to", lambda row: row["ratios"][-1], ".2f", 6, "CPU time, ns"),
+    ("stock", lambda row: row["wakeups"]["bench-base"], ".2f", 6, "wake-ups"),
+    ("all", lambda row: row["wakeups"]["bench-patched"], ".2f", 6, "wake-ups"))
 
 
 def main(rounds: int = ROUNDS) -> None:
@@ -121,11 +121,10 @@ def main(rounds: int = ROUNDS) -> None:
         kernel.build(which)
         kernels[which] = kernel.module(which)
     rows = []
-    print("\n".join(HEAD))
+    print("\n".join(TABLE.head()))
     for label in CASES:
-        row = per_packet(kernels, label, rounds)
-        rows.append({"case": label, **row})
-        print(told(label, row), flush=True)
+        rows.append({"case": label, **per_packet(kernels, label, rounds)})
+        print(TABLE.line(rows[-1]), flush=True)
     keep_result("bench.json", {
         "what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
         f"{rounds * RUNS} runs; ratios: of two at the same time",

@@ -35,6 +35,7 @@ from guest.initramfs import cpio
 from host.common import BUILD, JOBS, VERBOSE, Die, compiled, known, say, sha256
 from host.results import keep_result, recorded, verdict
 from host.setup import loudly
+from host.table import Table
 from loads import classes as htb
 from traffic.bed import EF
 from traffic.traffic import FRAME
@@ -258,32 +259,25 @@ def total(functions: dict[str, list[float]]) -> float:
     return sum(instructions for instructions, _ in functions.values())
 
 
-HEAD = f"{'instructions per packet':<23}{'stock':>9}{'patched':>9}{'ratio':>8}{'bound':>8}"
-
-
-def told(name: str, both: dict[str, dict]) -> str:
-    """A line of the table. both: {kernel: functions}."""
-    base, ours = both["base"], both["patched"]
-    ratio, bound = total(ours) / total(base), CASES[name].bound
-    return (f"{name:<23}{total(base):>9.1f}{total(ours):>9.1f}{ratio:>8.4f}{bound:>8.3f}"
-            + " over" * (ratio > bound))
+TABLE = Table(
+    ("instructions per packet", "case", "", -23), ("stock", "base", ".1f", 9),
+    ("patched", "patched", ".1f", 9), ("ratio", "ratio", ".4f", 8), ("bound", "bound", ".3f", 8))
+FUNCTIONS = Table(
+    ("    function", lambda row: f"    {row['function']}", "", -44),
+    ("patched - stock", "change", "+.1f", 16), ("stock", lambda row: row["base"][0], ".1f", 9),
+    ("patched", lambda row: row["patched"][0], ".1f", 9),
+    ("calls", lambda row: row["base"][1], ".3f", 9),
+    ("calls", lambda row: row["patched"][1], ".3f", 9))
 
 
 def differences(both: dict[str, dict]) -> list[str]:
     """Lines: the functions that differ most, patched less base."""
-    none = (0, 0)
     rows = []
     for function in sorted({*both["base"], *both["patched"]}):
-        pair = [both[which].get(function, none) for which in ("base", "patched")]
-        rows.append((pair[1][0] - pair[0][0], function, *pair))
-    rows.sort(key=lambda row: -abs(row[0]))
-    lines = [f"    {'function':<40}{'patched - stock':>16}{'stock':>9}{'patched':>9}"
-             f"{'calls':>9}{'calls':>9}"]
-    for change, function, old, new in rows[:TOP]:
-        if abs(change) >= 0.05:
-            lines.append(f"    {function:<40}{change:>+16.1f}{old[0]:>9.1f}{new[0]:>9.1f}"
-                         f"{old[1]:>9.3f}{new[1]:>9.3f}")
-    return lines
+        pair = {which: both[which].get(function, (0, 0)) for which in ("base", "patched")}
+        rows.append({"function": function, "change": pair["patched"][0] - pair["base"][0], **pair})
+    rows.sort(key=lambda row: -abs(row["change"]))
+    return FUNCTIONS.lines(row for row in rows[:TOP] if abs(row["change"]) >= 0.05)
 
 
 def tools(arch: str) -> str:
@@ -335,19 +329,20 @@ def attempt(kernel: Kernel, name: str) -> dict[str, list[float]] | Die:
 
 def report(both: dict[str, dict]) -> tuple[int, list[str]]:
     """Print the table; (rows within their bound, sentences about the others)."""
-    print(HEAD)
-    passed, failed = 0, []
-    for name, row in both.items():
-        print(told(name, row), flush=True)
+    print(*TABLE.head())
+    failed = []
+    for name, found in both.items():
+        row = {"case": name, "bound": CASES[name].bound,
+               **{which: total(functions) for which, functions in found.items()}}
+        row["ratio"] = row["patched"] / row["base"]
+        over = row["ratio"] > row["bound"]
+        print(TABLE.line(row) + " over" * over, flush=True)
         if VERBOSE or len(both) < len(CASES):
-            print("\n".join(differences(row)))
-        ratio, bound = total(row["patched"]) / total(row["base"]), CASES[name].bound
-        if ratio <= bound:
-            passed += 1
-        else:
-            failed.append(f"{name}: {ratio:.4f} times the instructions of stock, at most "
-                          f"{bound} is the bound")
-    return passed, failed
+            print("\n".join(differences(found)))
+        if over:
+            failed.append(f"{name}: {row['ratio']:.4f} times the instructions of stock, at most "
+                          f"{row['bound']} is the bound")
+    return len(both) - len(failed), failed
 
 
 def main(case: str = "", jobs: int = JOBS) -> None:

@@ -65,8 +65,8 @@ def counted(kinds: str, head: Sequence[str]) -> list[str]:
 def two_cpus() -> list[str]:
     """What make bench has of two real CPUs."""
     found = recorded("smp.json")
-    return fenced([smp.BOUND_HEAD, *map(smp.bound_line, found["bounds"]), "", smp.SPEED_HEAD,
-                   *map(smp.speed_line, found["speeds"])])
+    return fenced([*smp.BOUND_TABLE.lines(found["bounds"]), "",
+                   *smp.SPEED_TABLE.lines(found["speeds"])])
 
 
 def sent() -> list[str]:
@@ -132,9 +132,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "gauntlet": hunted,
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
-    "bench": lambda: fenced([*bench.HEAD, *(bench.told(row["case"], row)
-                                            for row in recorded("bench.json")["rows"])]),
-    "users": lambda: fenced([*users.HEAD, *map(users.told, recorded("users.json")["rows"])]),
+    "bench": lambda: fenced(bench.TABLE.lines(recorded("bench.json")["rows"])),
+    "users": lambda: fenced(users.TABLE.lines(recorded("users.json")["rows"])),
     "trees": lambda: fenced(trees.table(recorded("trees.json")["simulated"])),
     "trees kernel": lambda: fenced(trees.kernel_table(recorded("trees.json")["kernel"])),
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front, "gates": gates,

@@ -26,6 +26,7 @@ from pathlib import Path
 from guest.boot import run_script
 from host.common import ROOT, Die, run
 from host.results import keep_result
+from host.table import Table
 from loads import classes as htb
 from series import kernel
 from traffic.bed import install, shared_writes
@@ -206,28 +207,30 @@ def summary(runs: Sequence[dict]) -> dict:
     return {**row, "ratio": statistics.median(ratios), "ratios": ratios}
 
 
-BOUND_HEAD = (f"{'two CPUs, real time':<48}{'excess, B':>11}{'bound':>9}{'stock':>9}{'root':>9}"
-              f"{'of rate, %':>12}{'stock':>7}{'root':>7}{'stalls':>8}{'stops':>7}{'changes':>9}")
-SPEED_HEAD = (f"{'packets per second, median of ' + str(ROUNDS):<48}{'1 CPU':>10}{'2 CPUs':>10}"
-              f"{'ratio':>7}{'from':>7}{'to':>7}{'writes/packet':>15}")
+def used(row: dict, key: str) -> float | None:
+    """A figure of the first table, % of the rate; None if it is not there, or the rate changed."""
+    if key not in row or row["changes"]:
+        return None
+    return 100 * row[key] / BOUNDS[row["case"]].rate
 
 
-def bound_line(row: dict) -> str:
-    """A line of the first table."""
-    rate = BOUNDS[row["case"]].rate
-    used = [f"{100 * row[key] / rate:.1f}" if key in row and not row["changes"] else "-"
-            for key in ("bps", "stock_bps", "root_bps")]
-    size = [f"{row[key]:.0f}" if key in row else "-"
-            for key in ("excess", "bound", "stock", "root")]
-    return "{:<48}{:>11}{:>9}{:>9}{:>9}{:>12}{:>7}{:>7}{:>8}{:>7}{:>9}".format(
-        row["case"], *size, *used, row["stalls"], row["stops"], row["changes"])
-
-
-def speed_line(row: dict) -> str:
-    """A line of the second table."""
-    writes = f"{row['writes_2'] / row['pps_2']:>15.3f}" if "writes_2" in row else ""
-    return (f"{row['case']:<32}{row['label']:<16}{row['pps_1']:>10.0f}{row['pps_2']:>10.0f}"
-            f"{row['ratio']:>7.2f}{row['ratios'][0]:>7.2f}{row['ratios'][-1]:>7.2f}{writes}")
+BOUND_TABLE = Table(
+    ("two CPUs, real time", "case", "", -48),
+    ("excess, B", "excess", ".0f", 11), ("bound", "bound", ".0f", 9),
+    ("stock", lambda row: row.get("stock"), ".0f", 9),
+    ("root", lambda row: row.get("root"), ".0f", 9),
+    ("of rate, %", lambda row: used(row, "bps"), ".1f", 12),
+    ("stock", lambda row: used(row, "stock_bps"), ".1f", 7),
+    ("root", lambda row: used(row, "root_bps"), ".1f", 7),
+    ("stalls", "stalls", "", 8), ("stops", "stops", "", 7), ("changes", "changes", "", 9))
+SPEED_TABLE = Table(
+    (f"packets per second, median of {ROUNDS}",
+     lambda row: f"{row['case']:<32}{row['label']}", "", -48),
+    ("1 CPU", "pps_1", ".0f", 10), ("2 CPUs", "pps_2", ".0f", 10), ("ratio", "ratio", ".2f", 7),
+    ("from", lambda row: row["ratios"][0], ".2f", 7),
+    ("to", lambda row: row["ratios"][-1], ".2f", 7),
+    ("writes/packet", lambda row: f"{row['writes_2'] / row['pps_2']:.3f}" if "writes_2" in row
+     else "", "", 15))
 
 
 def of_rate(row: dict, cpus: int) -> float:
@@ -238,7 +241,7 @@ def of_rate(row: dict, cpus: int) -> float:
 
 def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[dict]:
     """The first table: (kernel, its hop module) of both; prints it."""
-    print(BOUND_HEAD)
+    print(*BOUND_TABLE.head())
     bounds = []
     for case, load in BOUNDS.items():
         row, *others = (measure(*which, "bound", case, contender) for which, contender in
@@ -247,14 +250,14 @@ def measure_bounds(patched: tuple[str, Path], stock: tuple[str, Path]) -> list[d
         for name, other in zip(("stock", "root"), others, strict=True):
             row |= {name: other["excess"], f"{name}_bps": other["bps"]}
         bounds.append(row)
-        print(bound_line(row), flush=True)
+        print(BOUND_TABLE.line(row), flush=True)
     print()
     return bounds
 
 
 def measure_speeds(hops: dict[str, Path]) -> list[dict]:
     """The second table; hops: the hop module of each kernel. Prints it."""
-    print(SPEED_HEAD)
+    print(*SPEED_TABLE.head())
     speeds = []
     for case in SPEEDS:
         runs = {label: [] for label in SENDERS}
@@ -263,7 +266,7 @@ def measure_speeds(hops: dict[str, Path]) -> list[dict]:
                 runs[label].append(measure(which, hops[which], "speed", case, contender))
         for label, some in runs.items():
             speeds.append({"case": case, "label": label, **summary(some)})
-            print(speed_line(speeds[-1]), flush=True)
+            print(SPEED_TABLE.line(speeds[-1]), flush=True)
     return speeds
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from guest.boot import boot_script
 from host.common import BUILD, JOBS, ROOT, Die, run, say
 from host.results import keep_result, verdict
+from host.table import Table
 from loads.classes import CONTENDERS, GBIT, TREES, Tree, ideal
 from series import kernel
 
@@ -142,32 +143,29 @@ def in_kernel(row: dict) -> Row:
                contender=row["contender"])
 
 
-def cells(row: dict, columns: Sequence[tuple]) -> str:
-    """Figures of a row as columns of a table: (key, format, width) of each."""
-    return "".join(f"{'-' if row[key] is None else format(row[key], form):>{width}}"
-                   for key, form, width, *_ in columns)
+FIGURES = (
+    ("", "name", "", -48), ("used, %", "used", ".3f", 9), ("worst class, %", "worst", "+.3f", 16),
+    ("excess, KB", "excess", ".1f", 12), ("longest wait, us", "wait", ".0f", 18),
+    ("locks/packet", "locks", ".2f", 14), ("kicks/packet", "kicks", ".4f", 14))
+CELLS = Table(  # of a contender
+    ("used, %", "used", ".3f", 10), ("worst, %", "worst", "+.3f", 10),
+    ("excess, KB", "excess", ".1f", 12), ("wait, us", "wait", ".0f", 9))
 
 
 def table(rows: Sequence[dict]) -> list[str]:
     """As lines of text."""
-    columns = [("used", ".3f", 9, "used, %"), ("worst", "+.3f", 16, "worst class, %"),
-               ("excess", ".1f", 12, "excess, KB"), ("wait", ".0f", 18, "longest wait, us"),
-               ("locks", ".2f", 14, "locks/packet"), ("kicks", ".4f", 14, "kicks/packet")]
-    if any(row["uneven"] is not None for row in rows):
-        columns.append(("uneven", ".2f", 11, "uneven, %"))
-    return [" " * 48 + "".join(f"{head:>{width}}" for *_, width, head in columns),
-            *(f"{row['name']:<48}" + cells(row, columns) for row in rows)]
+    more = [("uneven, %", "uneven", ".2f", 11)] * any(row["uneven"] is not None for row in rows)
+    return Table(*FIGURES, *more).lines(rows)
 
 
 def kernel_table(rows: Sequence[dict]) -> list[str]:
     """As lines of text: a tree each, and what it is below each contender."""
-    columns = ("used", ".3f", 10), ("worst", "+.3f", 10), ("excess", ".1f", 12), ("wait", ".0f", 9)
     contenders = [c for c in CONTENDERS if any(row["contender"] == c for row in rows)]
-    lines = [f"{'':<48}" + "".join(f"{c:^41}" for c in contenders).rstrip(),
-             f"{'':<48}" + f"{'used, %':>10}{'worst, %':>10}{'excess, KB':>12}{'wait, us':>9}"
-             * len(contenders)]
+    head, = CELLS.head()
+    lines = [f"{'':<48}" + "".join(f"{c:^{len(head)}}" for c in contenders).rstrip(),
+             f"{'':<48}" + head * len(contenders)]
     for name in dict.fromkeys(row["name"] for row in rows):
-        mine = {row["contender"]: cells(row, columns) for row in rows if row["name"] == name}
+        mine = {row["contender"]: CELLS.line(row) for row in rows if row["name"] == name}
         lines.append(f"{name:<48}" + "".join(mine.get(c, "") for c in contenders))
     return lines
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from guest.boot import boot_script
 from host.common import known, say
 from host.results import keep_result
+from host.table import Table
 from series import kernel
 from traffic.traffic import command, tc
 
@@ -134,20 +135,14 @@ def look(spec: dict) -> Iterator[dict]:
     command("ip", "link", "del", DEV)
 
 
-COLUMNS = (("bytes", 10, 9, 0), ("dump_ms", 8, 7, 1), ("change_ms", 9, 8, 1), ("heard_ms", 9, 8, 1))
-HEAD = (f"{'1,024 TX queues, a qdisc on each':<32}{'bytes per queue':>19}{'dump, ms':>15}"
-        + f"{'new rate, ms':>17}{'if heard, ms':>17}",
-        f"{'':<32}" + "".join(f"{'stock':>{stock}}{'all':>{patched}}"
-                             for _, stock, patched, _ in COLUMNS))
-
-
-def told(row: dict) -> str:
-    """A line of the table."""
-    line = f"{row['case']:<32}"
-    for key, stock, patched, digits in COLUMNS:
-        for which, width in (("base", stock), ("patched", patched)):
-            line += f"{row[which][key]:>{width}.{digits}f}" if which in row else f"{'-':>{width}}"
-    return line
+TABLE = Table(
+    ("", "case", "", -32, f"{QUEUES:,} TX queues, a qdisc on each"),
+    *((head, lambda row, which=which, key=key: row.get(which, {}).get(key), form, width, over)
+      for over, key, form, widths in (
+          ("bytes per queue", "bytes", ".0f", (10, 9)), ("dump, ms", "dump_ms", ".1f", (8, 7)),
+          ("new rate, ms", "change_ms", ".1f", (9, 8)),
+          ("if heard, ms", "heard_ms", ".1f", (9, 8)))
+      for head, which, width in zip(("stock", "all"), ("base", "patched"), widths)))
 
 
 def main(*case: str, kernels: str = "base,patched") -> None:
@@ -166,7 +161,7 @@ def main(*case: str, kernels: str = "base,patched") -> None:
                                allowed=kernel.known_splats(which))
         for row in found:
             rows[row["case"]][which] = {key: value for key, value in row.items() if key != "case"}
-    print("\n".join([*HEAD, *map(told, rows.values())]))
+    print("\n".join(TABLE.lines(rows.values())))
     keep_result("users.json", {
         "what": f"{QUEUES} TX queues: memory of the kernel per queue, bytes, and times, ms, the "
         f"least of {AGAIN}; heard: while somebody listens to what changes",

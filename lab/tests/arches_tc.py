@@ -20,6 +20,7 @@ from host.common import BUILD, ROOT, kernel_env, run
 from host.cross import ARCHES
 from host.results import keep_row
 from host.setup import iproute2_at
+from host.table import Table
 
 OUT = BUILD / "arches"
 RECORD = "arches.json"
@@ -210,6 +211,6 @@ def store(row: dict) -> None:
 
 def table(rows: Sequence[dict]) -> list[str]:
     """Lines: architectures, and what was found."""
-    return [f"{'':<10}{'KUnit cases':>12}" + "".join(f"{name:>20}" for name in SETUPS),
-            *(f"{row['arch']:<10}{row['cases']:>12}"
-              + "".join(f"{row[name]:>20.3f}" for name in SETUPS) for row in rows)]
+    return Table(
+        ("", "arch", "", -10), ("KUnit cases", "cases", "", 12),
+        *((name, name, ".3f", 20) for name in SETUPS)).lines(rows)

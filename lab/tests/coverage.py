@@ -19,6 +19,7 @@ from pathlib import Path
 from guest import boot
 from host.common import BUILD, ROOT, Die, say
 from host.results import keep_result, verdict
+from host.table import Table
 from loads.room import ALSO, SCENARIOS, USUAL
 from series import kernel
 from series.code import added
@@ -164,22 +165,20 @@ def summary(figures: dict[str, list]) -> dict[str, dict]:
             for file, rows in figures.items()}
 
 
+TABLE = Table(
+    ("", "file", "", -36), ("lines", "lines", "", 7), ("run", "run", "", 7),
+    ("%", lambda row: 100 * row["run"] / max(row["lines"], 1), ".1f", 8),
+    ("explained", "explained", "", 11))
+
+
 def table(files: dict[str, dict], known: dict) -> list[str]:
     """Lines of text: per file of a summary() what the series add, what ran, what is explained."""
-    lines = [f"{'':<36}{'lines':>7}{'run':>7}{'%':>8}{'explained':>11}"]
-    whole = [0, 0, 0]
-    for file, found in files.items():
-        missed = found["missed"]
-        sums = found["lines"], found["lines"] - len(missed), sum(
-            (file, function, text) in known for _, function, text in missed)
-        whole = [a + b for a, b in zip(whole, sums)]
-        lines.append(line(file, *sums))
-    return [*lines, line("all", *whole)]
-
-
-def line(title: str, code: int, ran: int, explained: int) -> str:
-    """A line of the table."""
-    return f"{title:<36}{code:>7}{ran:>7}{100 * ran / max(code, 1):>8.1f}{explained:>11}"
+    rows = [{"file": file, "lines": found["lines"], "run": found["lines"] - len(found["missed"]),
+             "explained": sum((file, function, text) in known
+                              for _, function, text in found["missed"])}
+            for file, found in files.items()]
+    whole = {key: sum(row[key] for row in rows) for key in ("lines", "run", "explained")}
+    return TABLE.lines([*rows, {"file": "all", **whole}])
 
 
 def judge(figures: dict[str, list], known: dict) -> tuple[int, list[str]]:

@@ -26,6 +26,7 @@ from guest import cards
 from guest.boot import Job, run_script
 from host.common import JOBS, ROOT, Die, known, say
 from host.results import keep_result, kept_rows, verdict
+from host.table import Table
 from series import kernel
 from series.code import sources
 
@@ -169,13 +170,13 @@ def table(rows: Sequence[dict]) -> list[str]:
         names = [setup for one, setup in head if one == driver]
         if not names:
             continue
-        lines += [*([""] if lines else []), f"{driver + ', Mbit/s of ' + str(RATE):<30}"
-                  + "".join(f"{name.replace(' shared', ''):>15}" for name in names)]
+        shape = Table((f"{driver}, Mbit/s of {RATE}", "event", "", -30), *(
+            (name.replace(" shared", ""), name, ".2f", 15) for name in names))
+        lines += [*([""] if lines else []), *shape.head()]
         for event in events:
-            values = [found.get((driver, name, event), {}).get("mbit") for name in names]
-            if any(value is not None for value in values):
-                lines.append(f"{event:<30}" + "".join(
-                    f"{'-' if value is None else format(value, '.2f'):>15}" for value in values))
+            values = {name: found.get((driver, name, event), {}).get("mbit") for name in names}
+            if any(value is not None for value in values.values()):
+                lines.append(shape.line({"event": event, **values}))
     return lines
 
 

@@ -41,6 +41,7 @@ from typing import Any
 from guest.boot import Guest, run_script
 from host.common import BUILD, Die, known, say
 from host.results import keep_result, keep_row, kept_rows, latest_result, verdict
+from host.table import Table
 from series import kernel
 from series.code import added, sources
 from traffic.traffic import command, contender_lines, pktgen, random_stream
@@ -383,16 +384,12 @@ def measure_base(args: SimpleNamespace) -> None:
         "races": dict(sorted(others.items()))})
 
 
-HEAD = (f"{'kernel':<8}{'job':<10}{'passed':>8}{'failed':>8}{'races':>7}{'elsewhere':>11}"
-        f"{'s':>7}  sources")
-
-
-def told(row: dict) -> str:
-    """A line of the table."""
-    races = len(row["races"]) if "races" in row else "-"
-    elsewhere = len(row["elsewhere"]) if "elsewhere" in row else "-"
-    return (f"{row['kernel']:<8}{row['job']:<10}{row['passed']:>8}{row['failed']:>8}"
-            f"{races:>7}{elsewhere:>11}{row['seconds']:>7}  {row['sources']}")
+TABLE = Table(
+    ("kernel", "kernel", "", -8), ("job", "job", "", -10), ("passed", "passed", "", 8),
+    ("failed", "failed", "", 8),
+    ("races", lambda row: len(row["races"]) if "races" in row else None, "", 7),
+    ("elsewhere", lambda row: len(row["elsewhere"]) if "elsewhere" in row else None, "", 11),
+    ("s", "seconds", "", 7), ("  sources", lambda row: f"  {row['sources']}", "", -9))
 
 
 def overview(rows: Collection[dict], known: Collection[str]) -> list[str]:
@@ -402,7 +399,7 @@ def overview(rows: Collection[dict], known: Collection[str]) -> list[str]:
     """
     others = sum((collections.Counter(row.get("elsewhere", {})) for row in rows),
                  collections.Counter())
-    return [HEAD, *map(told, rows),
+    return [*TABLE.lines(rows),
             *(f"race elsewhere: {pair} ({times} times"
               + (", on the base as well)" if pair in known else ")")
               for pair, times in sorted(others.items()))]
@@ -453,7 +450,7 @@ def main(on: str = "", jobs: str = ",".join(WORK), ops: int = 0, long: bool = Fa
         row, sentences = carry_out(which, name, runs, args)
         rows.append(row)
         failed += sentences
-        print(told(row), flush=True)
+        print(TABLE.line(row), flush=True)
         if usual:
             keep_row(RECORD, "kernels that look for mistakes, on four CPUs; races: in lines of the "
                      "series, elsewhere: pairs of functions, times", row, ("kernel", "job"),

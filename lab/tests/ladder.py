@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from host.common import Die, say
 from host.repo import KERNEL
 from host.results import verdict
+from host.table import Table
 from series import kernel
 
 from tests import kunit, tdc
 
-HEAD = f"{'series':<20}{'patches':>8}{'KUnit':>7}{'tdc':>6}{'failed':>8}{'s':>6}"
+TABLE = Table(
+    ("series", "series", "", -20), ("patches", "patches", "", 8), ("KUnit", "kunit", "", 7),
+    ("tdc", "tdc", "", 6), ("failed", lambda row: len(row["failed"]), "", 8),
+    ("s", "seconds", "", 6))
 
 
 @dataclass
@@ -93,9 +97,6 @@ def main(*series: str) -> None:
     series: folders or numbers (all).
     """
     rungs = climb(series)
-    print("\n" + HEAD)
-    for one in rungs:
-        print(f"{one.series:<20}{one.patches:>8}{one.kunit:>7}{one.tdc:>6}"
-              f"{len(one.failed):>8}{one.seconds:>6}")
+    print("\n".join(["", *TABLE.lines(map(vars, rungs))]))
     verdict(sum(one.kunit + one.tdc for one in rungs),
             [sentence for one in rungs for sentence in one.failed])

@@ -16,6 +16,7 @@ from typing import Any
 from guest.boot import Guest, boot
 from host.common import BUILD, ROOT, Die, say
 from host.results import keep_result, recorded, verdict
+from host.table import Table
 from series.kernel import STOCK_SPLAT, build, image
 
 from tests import cases
@@ -27,6 +28,8 @@ BASE_SUITES = (*NEAR, "fq_codel")
 OWN = "cases"  # the folder that the lab's own suites are said to be in
 SELFTESTS = "tools/testing/selftests/tc-testing"
 RECORD = "tdc-base.json"
+TABLE = Table(("suite", "suite", "", -24), ("tests", "tests", "", 7), ("base", "base", "", 7),
+              ("patched", "patched", "", 9))
 LINE = re.compile(r"^(ok|not ok) \d+ (?:- )?([0-9a-f]{4}) - (.*?)( # skipped.*)?$", re.M)
 
 def suite_file(tree: str, suite: str) -> Path:
@@ -146,12 +149,10 @@ def main(base: bool = False) -> None:
     got, guest = run_suites("um", "linux", "tdc", suites_beside(BASE_SUITES))
     guest.judge()
 
-    print(f"{'suite':<24}{'tests':>7}{'base':>7}{'patched':>9}")
-    for suite, ended in got.items():
-        old = stock.get(suite)
-        print(f"{suite:<24}{len(ended):>7}"
-              f"{'-' if old is None else sum(v == 'ok' for v in old.values()):>7}"
-              f"{sum(v == 'ok' for v, _ in ended.values()):>9}")
+    print("\n".join(TABLE.lines(
+        {"suite": suite, "tests": len(ended), "patched": sum(v == "ok" for v, _ in ended.values()),
+         "base": sum(v == "ok" for v in stock[suite].values()) if suite in stock else None}
+        for suite, ended in got.items())))
     passed, skipped, bad = compare(got, stock)
     keep_result("tdc.json", {
         "what": "tc-testing on the patched kernel", "suites":
