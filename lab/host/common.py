@@ -64,15 +64,15 @@ def need_disk(gib: float, where: Path = ROOT) -> None:
                   "free some space (make clean) and run this again")
 
 
-def base_conf(path: Path = ROOT / "base.conf") -> dict[str, str]:
+def base_conf() -> dict[str, str]:
     """The pin as a dict; Die names a line that is not KEY=value."""
     conf = {}
-    for number, text in enumerate(path.read_text().splitlines(), 1):
+    for number, text in enumerate((ROOT / "base.conf").read_text().splitlines(), 1):
         line = text.split("#")[0].strip()
         if line:
             key, sep, value = line.partition("=")
             if not sep:
-                raise Die(f"{path.name} line {number} is not KEY=value; correct it")
+                raise Die(f"base.conf line {number} is not KEY=value; correct it")
             conf[key.strip()] = value.strip()
     return conf
 

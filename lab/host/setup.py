@@ -64,8 +64,9 @@ def wrong_host(text: str) -> str:
             "Containerfile in the top folder says")
 
 
-def check_host(path: Path = Path("/etc/os-release")) -> None:
+def check_host() -> None:
     """Die on a host that has not what the lab takes from Debian."""
+    path = Path("/etc/os-release")
     if complaint := wrong_host(path.read_text() if path.exists() else ""):
         raise Die(complaint)
 

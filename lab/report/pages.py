@@ -3,7 +3,7 @@
 
 A page has a block between '<!-- made: NAME -->' and '<!-- end -->', or a figure in a sentence
 between '<!--=NAME-->' and '<!--/-->'. What each is made of is listed here: tables and figures, no
-sentences. Every command that records results does this at its end; --check only looks.
+sentences. Every command that records results does this at its end.
 """
 
 import re
@@ -226,12 +226,6 @@ def fill() -> None:
             page.write_text(new)
 
 
-def main(check: bool = False) -> None:
-    """Fill in, or look.
-
-    check: only say what is out of date.
-    """
-    if not check:
-        fill()
-    elif old := stale():
-        raise Die(f"run 'python3 -B lab report': out of date are {', '.join(old)}")
+def main() -> None:
+    """Fill in."""
+    fill()

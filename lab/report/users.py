@@ -86,12 +86,13 @@ def batch(text: Sequence[str]) -> float:
     return time.perf_counter() - start
 
 
-def dump(message: int) -> float:
-    """Seconds that a dump takes: of all qdiscs, or of all classes."""
+def dump() -> float:
+    """Seconds that a dump of all qdiscs takes."""
     index = socket.if_nametoindex(DEV)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as rtnl:
         start = time.perf_counter()
-        rtnl.send(struct.pack("=IHHII BBHiIII", 36, message, DUMP, 1, 0, 0, 0, 0, index, 0, 0, 0))
+        rtnl.send(struct.pack("=IHHII BBHiIII", 36, RTM_GETQDISC, DUMP, 1, 0, 0, 0, 0, index,
+                              0, 0, 0))
         while True:
             answer = rtnl.recv(1 << 17)
             at = 0
@@ -123,7 +124,7 @@ def look(spec: dict) -> Iterator[dict]:
             tc(f"qdisc replace dev {DEV} root handle 1: mq")
         batch(lines(kind, option, "add", "1gbit"))
         row = {"case": title, "bytes": (settled() - before) / QUEUES,
-               "dump_ms": 1e3 * min(dump(RTM_GETQDISC) for _ in range(AGAIN)),
+               "dump_ms": 1e3 * min(dump() for _ in range(AGAIN)),
                "change_ms": 1e3 * changed(kind, option)}
         with subprocess.Popen(["tc", "monitor"], stdout=subprocess.DEVNULL) as monitor:
             time.sleep(0.5)

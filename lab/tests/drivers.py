@@ -192,11 +192,11 @@ def store(rows: Sequence[dict], drivers: Sequence[str]) -> None:
         "rows": [row for driver in DRIVERS for row in all_ if row["driver"] == driver]})
 
 
-def main(on: str = "", setups_: str = "", events_: str = "", jobs: int = JOBS) -> None:
+def main(on: str = "", setups_: str = "", events_: str = "") -> None:
     """Build, boot, judge; a whole run is kept.
 
     on: of igb, vmxnet3, virtio_net and veth, with commas between them (all). setups: of the
-    set-ups, likewise. events: of the events, likewise. jobs: guests at the same time.
+    set-ups, likewise. events: of the events, likewise.
     """
     drivers = known("driver", on.split(",") if on else DRIVERS, DRIVERS)
     names = known("set-up", setups_.split(",") if setups_ else setups(), setups())
@@ -206,7 +206,7 @@ def main(on: str = "", setups_: str = "", events_: str = "", jobs: int = JOBS) -
     if set(drivers) & set(cards.DRIVERS):
         cards.program()
     say(f"booting with {', '.join(drivers)}")
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(JOBS) as pool:
         found = list(pool.map(lambda driver: carry_out(driver, names, events), drivers))
     rows = [{"driver": driver, **row} for driver, (part, _) in zip(drivers, found, strict=True)
             for row in part]

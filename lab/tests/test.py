@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import pytest
 from host.common import JOBS, ROOT, START
-from host.results import record_time
+from host.results import record_time, verdict
 from host.setup import USUAL
 
 LAB = (ROOT / "lab",)
@@ -129,5 +129,5 @@ def main(*word: str, junit: str = "") -> None:
         record_time("test", gates_s=seconds)
     print(f"{os.environ.get('QDISC_KIND', '')} run, {time.time() - START:.0f} s: "
           + ", ".join(f"{name} {s:.0f}" for name, s in seconds.items()))
-    print(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
-    sys.exit(bool(failed) or not passed)
+    verdict(passed, failed or ["no gate was run, or all of it was skipped"] * (not passed),
+            skipped or None)
