@@ -11,7 +11,7 @@ export        write the commits in build/linux (and build/iproute2) back to patc
 check-copies  fail when those files or patches/ differ from the commits
 am            apply the series to another tree, with 3-way merges where needed
 
-The series are listed at the end of lab/host/common.py. The tag end/<folder> marks the last
+The series are listed at the end of lab/host/repo.py. The tag end/<folder> marks the last
 commit of each; the last series ends at HEAD, wherever its tag is. A series begins with
 its tag, or with patches in its folder; after a rebase its end is the commit with the
 subject of the one that the tag is on.
