@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from email import message_from_bytes
 from email.header import decode_header, make_header
 from email.utils import parseaddr
@@ -123,14 +124,38 @@ class Series:
         return other
 
 
-class Tree:
-    """A git repo in build/: a pinned base, tagged `base`, and series on top of it.
+@dataclass(frozen=True)
+class Stamp:
+    """What a tree in build/ was made of, as build/<name>.stamp has it; None: not, or not known.
 
-    build/<name>.stamp records what it was made of: source (of the base),
-    patches (hash of the patch files), head (the commit they gave), failed (hash of
-    patch files that did not apply), and other (the file or folder that the base came
-    from, if it is not the pinned one: then git am may merge).
+    source: where its base came from. Of the kernel "pin SHA256"; or what was given, "KERNEL=PATH"
+    or "LINUX_TARBALL=PATH"; or "instead FILE", when the archive had the pinned one no more. Of
+    iproute2 the SHA-256 that is pinned. Set by those who unpack it, series/tree.py and
+    setup.iproute2().
+    other: name of the file or folder that the base came from, if it is not the pinned one: then
+    git am may merge. Set with source.
+    head: the commit that the patches gave, at first the base; what is not in its history has not
+    been exported. Set with source, by Tree.checkout(), and by the export.
+    patches: hash of the patch files that gave head. Set by Tree.apply() and the export; None while
+    the tree is at its base, so that they are applied.
+    failed: hash of patch files that did not apply. Set by Tree.am_failed(), and to None by
+    Tree.apply() and the export.
+    plain: the commit of the base that build/linux-base holds. Set by series/tree.py, which makes
+    that.
+    built: state of the sources that tc and ip were built from. Set by setup.iproute2().
     """
+
+    source: str | None = None
+    other: str | None = None
+    head: str | None = None
+    patches: str | None = None
+    failed: str | None = None
+    plain: str | None = None
+    built: str | None = None
+
+
+class Tree:
+    """A git repo in build/: a pinned base, tagged `base`, and series on top of it."""
 
     def __init__(self, name: str, series: list[Series]) -> None:
         self.dir = BUILD / name
@@ -142,16 +167,17 @@ class Tree:
         return git(self.dir, *args, **kwargs)
 
     @property
-    def stamp(self) -> dict:
-        """The stamp as a dict, empty when there is none."""
+    def stamp(self) -> Stamp:
+        """What build/<name>.stamp says; nothing if it is not there, or not of this program."""
         try:
-            return json.loads(self.stamp_file.read_text())
-        except (FileNotFoundError, ValueError):
-            return {}
+            return Stamp(**json.loads(self.stamp_file.read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return Stamp()
 
-    def set_stamp(self, **changes: Any) -> None:
-        """Change entries of the stamp."""
-        self.stamp_file.write_text(json.dumps({**self.stamp, **changes}, indent=1) + "\n")
+    def set_stamp(self, **changes: str | None) -> None:
+        """Change fields of the stamp."""
+        fields = asdict(replace(self.stamp, **changes))
+        self.stamp_file.write_text(json.dumps(fields, indent=1) + "\n")
 
     def present(self) -> list[Series]:
         """The series that have patches, in order."""
@@ -193,7 +219,7 @@ class Tree:
                       "move it away and run this again")
         if self.git("status", "--porcelain", "-uno"):
             return "uncommitted edits"
-        made = self.stamp.get("head", "base")
+        made = self.stamp.head or "base"
         if self.git("merge-base", "--is-ancestor", "HEAD", made, check=False) is None:
             return "commits that are not exported"
         return ""
@@ -204,7 +230,7 @@ class Tree:
         if lost:
             raise Die(f"{self.dir} holds {lost}; commit and 'make export' them, or put them "
                       f"aside with 'git -C {self.dir} stash' or a branch and 'git -C {self.dir} "
-                      f"reset --hard {self.stamp.get('head', 'base')[:12]}', then run this again")
+                      f"reset --hard {(self.stamp.head or 'base')[:12]}', then run this again")
 
     def apply(self) -> bool:
         """Bring the tree up to date with patches/; True when that changed it.
@@ -213,7 +239,7 @@ class Tree:
         (the tree is then left at its base).
         """
         want = self.patches_hash()
-        if self.stamp.get("patches") == want and all(
+        if self.stamp.patches == want and all(
                 self.has_tag(series) for series in self.present()):
             return False
         self.require_saved()
@@ -287,7 +313,7 @@ class Tree:
         work = self.dir.with_name(self.dir.name + ".am")
         shutil.rmtree(work, ignore_errors=True)
         self.git("worktree", "prune")
-        merging = ["-3"] if self.stamp.get("other") else []
+        merging = ["-3"] if self.stamp.other else []
         self.git("worktree", "add", "-q", "--detach",
                  "--checkout" if merging else "--no-checkout", work, "base")
         try:

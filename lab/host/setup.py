@@ -383,7 +383,7 @@ def iproute2() -> None:
     """Build tc and ip with the patches in patches/iproute2, in build/iproute2."""
     tree = IPROUTE2
     source = base_conf()["IPROUTE2_SHA256"]
-    if tree.dir.exists() and tree.stamp.get("source") != source:
+    if tree.dir.exists() and tree.stamp.source != source:
         tree.require_saved()
         shutil.rmtree(tree.dir)
     if not tree.dir.exists():
@@ -397,7 +397,7 @@ def iproute2() -> None:
     tree.apply()
     state = tree.git("rev-parse", "HEAD") + hashlib.sha256(
         tree.git("diff", "HEAD", raw=True)).hexdigest()
-    if tree.stamp.get("built") == state and (tree.dir / "tc/tc").exists():
+    if tree.stamp.built == state and (tree.dir / "tc/tc").exists():
         return
     if not (tree.dir / "config.mk").exists():
         run(["./configure"], "iproute2-configure", cwd=tree.dir)

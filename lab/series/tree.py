@@ -76,7 +76,7 @@ def apply() -> None:
     """make tree: base and series in build/linux, the plain base in build/linux-base."""
     if not KERNEL.dir.exists():
         KERNEL.stamp_file.unlink(missing_ok=True)
-    have = KERNEL.stamp.get("source")
+    have = KERNEL.stamp.source
     wanted = wanted_source(have or "")
     if KERNEL.dir.exists() and have != wanted:
         if not have:
@@ -87,11 +87,11 @@ def apply() -> None:
         shutil.rmtree(KERNEL.dir)
     if not KERNEL.dir.exists():
         make_linux(wanted)
-    if KERNEL.stamp.get("plain") != KERNEL.git("rev-parse", "base") or not LINUX_BASE.exists():
+    if KERNEL.stamp.plain != KERNEL.git("rev-parse", "base") or not LINUX_BASE.exists():
         make_linux_base()
-    other = KERNEL.stamp.get("other")
+    other = KERNEL.stamp.other
     if other:
-        tell = setup.loudly if KERNEL.stamp["source"].startswith("instead") else say
+        tell = setup.loudly if KERNEL.stamp.source.startswith("instead") else say
         tell(f"build/linux IS Linux {version(KERNEL.dir)} FROM {other}, and not from "
              f"the pinned {base_conf()['KERNEL_FILE']}")
     if apply_series(other):
@@ -109,7 +109,7 @@ def apply_series(other: str | None) -> bool:
     """
     if not other:
         return KERNEL.apply()
-    if KERNEL.stamp.get("patches") != KERNEL.patches_hash():
+    if KERNEL.stamp.patches != KERNEL.patches_hash():
         lend_blobs()
     try:
         return KERNEL.apply()
@@ -232,7 +232,7 @@ def export(person: str = "") -> None:
     """
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to export from; run 'make tree'")
-    before = set(copies(KERNEL.stamp.get("head", "base"))) | committed()
+    before = set(copies(KERNEL.stamp.head or "base")) | committed()
     for one in (KERNEL, IPROUTE2):
         if one.dir.exists():
             export_tree(one)
@@ -278,13 +278,13 @@ def export_tree(one: Tree) -> None:
             say(f"NOTE: no {series.cover.relative_to(ROOT)}, so no cover letter")
     with tempfile.TemporaryDirectory(dir=BUILD) as tmp:
         tips = round_trip(one, Path(tmp))
-        if (stamp and one.patches_hash() not in (stamp.get("patches"), stamp.get("failed"))
+        if (stamp.head and one.patches_hash() not in (stamp.patches, stamp.failed)
                 and differing(one, Path(tmp))):
             raise Die(f"patches/ changed since {one.dir} was made from it, and exporting would "
                       f"undo that; put your commits on a branch, 'git -C {one.dir} reset --hard "
-                      f"{stamp['head'][:12]}', 'make tree', and cherry-pick them")
+                      f"{stamp.head[:12]}', 'make tree', and cherry-pick them")
         changed = [install(Path(tmp) / series.folder, series.dir) for series in one.series]
-    old, new = stamp.get("head"), ([tip for tip in tips.values() if tip] or ["base"])[-1]
+    old, new = stamp.head, ([tip for tip in tips.values() if tip] or ["base"])[-1]
     one.git("reset", "-q", "--soft", new)
     one.set_tags(tips)
     one.set_stamp(head=one.git("rev-parse", "HEAD"), patches=one.patches_hash(),
@@ -430,8 +430,8 @@ def check_copies() -> None:
     """make check-copies: Die naming the files that differ from the commits."""
     if not KERNEL.dir.exists():
         raise Die("there is no build/linux to compare with; run 'make tree'")
-    if KERNEL.stamp.get("other"):
-        say(f"NOTE: build/linux is made from {KERNEL.stamp['other']}, so its diffs are others: "
+    if KERNEL.stamp.other:
+        say(f"NOTE: build/linux is made from {KERNEL.stamp.other}, so its diffs are others: "
             "nothing is compared")
         return
     wrong, expected = [], copies("HEAD")
