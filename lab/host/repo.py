@@ -128,20 +128,21 @@ class Series:
 class Stamp:
     """What a tree in build/ was made of, as build/<name>.stamp has it; None: not, or not known.
 
+    Modules named here are in host/ and series/.
+
     source: where its base came from. Of the kernel "pin SHA256"; or what was given, "KERNEL=PATH"
     or "LINUX_TARBALL=PATH"; or "instead FILE", when the archive had the pinned one no more. Of
-    iproute2 the SHA-256 that is pinned. Set by those who unpack it, series/tree.py and
+    iproute2 the SHA-256 that is pinned. Set by those who unpack it, base.make_linux() and
     setup.iproute2().
     other: name of the file or folder that the base came from, if it is not the pinned one: then
     git am may merge. Set with source.
     head: the commit that the patches gave, at first the base; what is not in its history has not
-    been exported. Set with source, by Tree.checkout(), and by the export.
-    patches: hash of the patch files that gave head. Set by Tree.apply() and the export; None while
-    the tree is at its base, so that they are applied.
+    been exported. Set with source, by Tree.checkout(), and by export.export_tree().
+    patches: hash of the patch files that gave head. Set by Tree.apply() and export.export_tree();
+    None while the tree is at its base, so that they are applied.
     failed: hash of patch files that did not apply. Set by Tree.am_failed(), and to None by
-    Tree.apply() and the export.
-    plain: the commit of the base that build/linux-base holds. Set by series/tree.py, which makes
-    that.
+    Tree.apply() and export.export_tree().
+    plain: the commit of the base that build/linux-base holds. Set by base.make_linux_base().
     built: state of the sources that tc and ip were built from. Set by setup.iproute2().
     """
 

@@ -16,7 +16,9 @@ from pathlib import Path
 from host import setup
 from host.common import BUILD, JOBS, ROOT, Die, kernel_env
 from host.repo import IPROUTE2, KERNEL, Series, am_patch, git
-from series import tree
+from series import am
+from series.base import version
+from series.export import COVER
 from series.kernel import configure
 from sim import fuzz
 
@@ -69,7 +71,7 @@ def series_form(series: Series) -> list[str]:
     said, count = [], len(series.patches())
     if count > MOST:
         said.append(f"{count} patches, more than {MOST}")
-    letter = series.dir / tree.COVER
+    letter = series.dir / COVER
     text = letter.read_text() if letter.exists() else ""
     if not re.search(rf"^Subject: \[{series.prefix} 0+/{count}\] \S", text, re.M):
         said.append("no cover letter with a subject")
@@ -94,7 +96,7 @@ def applies() -> tuple[str, list[str]]:
     else:
         said = git(check.WORK, "diff", "--stat", head, "HEAD").splitlines()[-1:]
     check.checkout(check.WORK, head)
-    return f"onto Linux {tree.version(KERNEL.dir)}, without fuzz", said
+    return f"onto Linux {version(KERNEL.dir)}, without fuzz", said
 
 
 def without_net_sched() -> tuple[str, list[str]]:
@@ -214,7 +216,7 @@ def b4() -> tuple[str, list[str]]:
                XDG_CONFIG_HOME=str(home))
     for series in every_series():
         mails = []
-        for number, file in enumerate([series.dir / tree.COVER, *series.patches()]):
+        for number, file in enumerate([series.dir / COVER, *series.patches()]):
             head, gap, rest = file.read_text().partition("\n\n")
             reply = "\nIn-Reply-To: <0@series>\nReferences: <0@series>" * bool(number)
             mails.append(f"{head}\nTo: netdev@localhost\nMessage-Id: <{number}@series>{reply}"
@@ -242,11 +244,11 @@ def three_way() -> tuple[str, list[str]]:
         if not (repo / ".git").exists() or not git(repo, "tag", check=False):
             shutil.rmtree(source, ignore_errors=True)
             setup.unpack(package, source, "check-neighbour", 25).rename(source)
-            tree.copy_subset(source)
+            am.copy_subset(source)
             shutil.rmtree(source)
         git(repo, "checkout", "-q", "-f", "--detach", "base")
         try:
-            merged = tree.am_all(repo, KERNEL.patches())
+            merged = am.am_all(repo, KERNEL.patches())
             told.append(f"onto {release}: {len(merged)} of {len(KERNEL.patches())} by a merge")
         except Die as err:
             told.append(f"onto {release}")

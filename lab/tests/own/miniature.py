@@ -22,9 +22,9 @@ DRIVER = """
 import sys
 sys.path.insert(0, "lab")
 from host import common, setup
-from series import tree
+from series import base, tree
 setup.archive = lambda: ("file:" + {archive!r}, "trusted=yes")
-setup.need_disk = tree.need_disk = lambda *_: None
+setup.need_disk = base.need_disk = lambda *_: None
 common.guard(tree.main, "apply")
 """
 

@@ -5,7 +5,7 @@ import unittest
 
 from guest import boot
 from host import common
-from series import tree
+from series import export
 
 from tests import cases, coverage, gauntlet, kunit, litmus, tdc
 from tests.shrink import shrunk
@@ -115,5 +115,5 @@ class Reading(unittest.TestCase):
                "Signed-off-by: A B <a@b.example>\n---\n+M:\tA B <a@b.example>\n"
                " M:\tA Bee <a@b.example>\n")
         self.assertEqual(
-            tree.sign(old, ("A B", "a@b.example"), "C", "c@d.example"),
+            export.sign(old, ("A B", "a@b.example"), "C", "c@d.example"),
             old.replace("A B <a@b.example>", "C <c@d.example>"))

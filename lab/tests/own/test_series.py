@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from host import repo
-from series import tree
+from series.export import COVER
 
 from tests import check_patches, check_series
 from tests.own import sentence
@@ -96,7 +96,7 @@ class Ladder(unittest.TestCase):
         series.cover = self.folder / "cover-letter.txt"
         self.assertIn("no cover letter", check_series.series_form(series)[0])
         series.cover.write_text("subject\n" * 71)
-        (series.dir / tree.COVER).write_text("Subject: [PATCH 0/1] net: x\n 1 file changed\n")
+        (series.dir / COVER).write_text("Subject: [PATCH 0/1] net: x\n 1 file changed\n")
         self.assertEqual(check_series.series_form(series),
                          ["1-x: a cover letter of 71 lines, more than 70"])
         patch, = series.patches()
