@@ -8,13 +8,12 @@ rates are in bit/s, times in seconds and sizes in bytes, on both ways.
 import json
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from traffic.traffic import FRAME, command
 
 NAME = "hop0"
-PERCENTILES = (1, 10, 50, 90, 99, 99.9)
 SEND = 1 << 16  # most bytes of commands in one write
 
 
@@ -51,7 +50,7 @@ class Hop:
         command("rmmod", "hop")
 
     def clear(self) -> None:
-        """Forget all streams, the meter, faults and the seed."""
+        """Forget all streams, the meter and faults."""
         self._commands = ["clear"]
         self._streams = 0
 
@@ -59,13 +58,13 @@ class Hop:
                size: int = FRAME, *, tos: int = 0, priority: int = 0, flows: int | str = 1,
                src: int | None = None, dst: int | None = None, start: float = 0,
                stop: float | None = None, on: float | None = None, off: float | None = None,
-               gso: int = 0, depth: int = 64, look: float = 20e-6, refuse: float = 0) -> int:
+               gso: int = 0, depth: int = 64, refuse: float = 0) -> int:
         """Add a stream; returns its number, the index into run()["streams"].
 
         queue: TX queue, from 0. mode: "paced" (constant), "poisson", or
         "saturate": keep at least depth packets of this stream in its qdisc
-        (and at most a quarter more; look: seconds to wait where that cannot
-        be had). rate: bit/s of frames. size: bytes of a frame with its
+        (and at most a quarter more; where that cannot be had, it tries again
+        after 20 us). rate: bit/s of frames. size: bytes of a frame with its
         Ethernet header. tos: byte of the IP header (priority: 0xb8, bulk: 8).
         priority: of the skb, such as a class of htb.
         flows: source ports taken in turn, or "flood": each packet a new one.
@@ -73,13 +72,13 @@ class Hop:
         seconds from the start of the run. on, off: seconds; on and off in
         turn. gso: bytes of payload per segment; size is then that of a TCP
         packet to be segmented. A saturating one counts all packets of its
-        qdisc, and looks every `look` seconds. refuse: seconds for which the device
+        qdisc, and looks every 20 us. refuse: seconds for which the device
         stops the queue at each packet, which it refuses once, until stop: so it is requeued.
         """
         words = {
             "queue": queue, "mode": mode, "size": size, "tos": tos, "priority": priority,
             "flows": 0 if flows == "flood" else flows, "start": _ns(start), "gso": gso,
-            "depth": depth, "look": _ns(look), "refuse": _ns(refuse),
+            "depth": depth, "refuse": _ns(refuse),
         }
         if rate is not None:
             words["rate"] = _byte_rate(rate)
@@ -104,16 +103,15 @@ class Hop:
         return self.run(end)
 
     def meter(self, rate_bps: float, from_s: float = 0, bins_us: float = 0,
-              stream: int | None = None, overhead: int = 0) -> None:
+              stream: int | None = None) -> None:
         """Set up the virtual next hop, which drains at rate_bps (0: none).
 
         from_s: seconds of the run that do not count (but in the bins).
         bins_us: width of the time bins in microseconds, 0 for none; 100000
         bins are possible. stream: number of one that gets bins of its own.
-        overhead: bytes added to each frame.
         """
         words = {"rate": _byte_rate(rate_bps), "from": _ns(from_s),
-                 "bins": round(bins_us * 1e3), "overhead": overhead}
+                 "bins": round(bins_us * 1e3)}
         if stream is not None:
             words["stream"] = stream
         self._command("meter", words)
@@ -125,25 +123,18 @@ class Hop:
         self._command("fault", {"stall": stall, "stall_ns": _ns(stall_s),
                                 "stopq": stopq, "stopq_ns": _ns(stopq_s)})
 
-    def seed(self, number: int) -> None:
-        """Set the seed of Poisson gaps and faults, from 1."""
-        self._command("seed", {"n": number})
-
     def run(self, seconds: float) -> dict:
         """Run the streams for so many seconds and return what was metered.
 
-        seconds (metered), bps, bytes, packets, first_s, last_s, excess and
-        shortage: {"bytes": the most that was sent above (below) rate * t in
-        any window, "at_s": when that was reached}; queues: of each {"bps",
-        "bytes", "packets"}; streams: of each {"queue", "mode", "tos", "bps",
-        "bytes", "packets", "sent", "refused", "inflight", "delay", "total"},
-        where sent, refused (by the qdisc, at enqueue) and inflight (still
-        queued) are of the whole run, delay is in seconds from before the
-        qdisc to the device and total is that with the wait at the next hop:
-        {"mean", "max", "p1", "p10", "p50", "p90", "p99", "p99.9"}, within 2 %.
-        bin_s, and bins and stream_bins: bytes of each bin, from the start of
-        the run. host_s: CPU time in seconds that the host spent on the run, with
-        its beginning and end; 0 where that is not known, as in QEMU.
+        seconds (metered), bps, bytes, packets; excess: {"bytes": the most that was sent above
+        rate * t in any window}; queues: of each {"bps", "bytes", "packets"}; streams: of each
+        {"tos", "bps", "bytes", "packets", "sent", "inflight", "delay", "total"}, where sent and
+        inflight (still queued) are of the whole run, delay is in seconds from before the qdisc
+        to the device and total is that with the wait at the next hop: {"mean", "max", "p99"},
+        the last within 2 %. stalls, stops: how often faults() struck. bin_s, and bins and
+        stream_bins: bytes of each bin, from the start of the run. host_s: CPU time in seconds
+        that the host spent on the run, with its beginning and end; 0 where that is not known,
+        as in QEMU.
         """
         self._command("run", {"ns": _ns(seconds)})
         self._flush()
@@ -181,19 +172,14 @@ def _result(raw):
         return {"bps": size * 8 / seconds if seconds else 0, "bytes": size,
                 "packets": packets}
 
-    def level(name):
-        return {"bytes": raw[name]["max_nanobytes"] / 1e9, "at_s": raw[name]["at"] / 1e9,
-                "last_bytes": raw[name]["last_nanobytes"] / 1e9}
-
     def stream(one):
-        keys = ("queue", "mode", "tos", "sent", "sent_bytes", "refused", "nomem", "inflight")
-        return {**{key: one[key] for key in keys}, **rates(one["packets"], one["bytes"]),
-                "delay": percentiles(one["delay"]), "total": percentiles(one["total"])}
+        return {**{key: one[key] for key in ("tos", "sent", "inflight")},
+                **rates(one["packets"], one["bytes"]),
+                "delay": _waits(one["delay"]), "total": _waits(one["total"])}
 
     return {
-        "seconds": seconds, **rates(raw["packets"], raw["bytes"]), "rate_bps": raw["rate"] * 8,
-        "first_s": raw["first"] / 1e9, "last_s": raw["last"] / 1e9,
-        "excess": level("excess"), "shortage": level("shortage"),
+        "seconds": seconds, **rates(raw["packets"], raw["bytes"]),
+        "excess": {"bytes": raw["excess"]["max_nanobytes"] / 1e9},
         "stalls": raw["stalls"], "stops": raw["stops"], "host_s": raw["host_ns"] / 1e9,
         "queues": [rates(*queue) for queue in raw["queues"]],
         "streams": [stream(one) for one in raw["streams"]],
@@ -203,18 +189,14 @@ def _result(raw):
     }
 
 
-def percentiles(raw: dict, wanted: Sequence[float] = PERCENTILES) -> dict:
-    """Mean, max and percentiles in seconds of a histogram as the module gives it."""
-    hist = raw["hist"]
-    count = sum(n for _, _, n in hist)
-    result = {"mean": raw["sum"] / count / 1e9 if count else 0, "max": raw["max"] / 1e9}
-    for percent in wanted:
-        rest = count * percent / 100
-        value = 0
-        for low, high, n in hist:
-            value = low if high == low + 1 else (low + high) / 2
-            rest -= n
-            if rest <= 0:
-                break
-        result[f"p{percent}"] = min(value, raw["max"]) / 1e9
-    return result
+def _waits(raw):
+    """Mean, max and 99th percentile, in seconds, of a histogram as the module gives it."""
+    count = sum(n for _, _, n in raw["hist"])
+    rest, p99 = count * 99 / 100, 0
+    for low, high, n in raw["hist"]:
+        p99 = low if high == low + 1 else (low + high) / 2
+        rest -= n
+        if rest <= 0:
+            break
+    return {"mean": raw["sum"] / count / 1e9 if count else 0, "max": raw["max"] / 1e9,
+            "p99": min(p99, raw["max"]) / 1e9}
