@@ -3,7 +3,7 @@
 
 import time
 
-from traffic.bed import Bed, beside_run, deviation, shared_writes, wakeups
+from traffic.bed import Bed, beside_run, kept, shared_writes, wakeups
 from traffic.hop import NAME
 from traffic.traffic import active_queues
 
@@ -30,8 +30,7 @@ def fill(bed: Bed, load: float, queues: int = 40, size: int = 200, options: str 
     hop.meter(rate, from_s=0.1)
     before = shared_writes()
     got = hop.run(0.4)
-    figures = {"deviation": deviation(got, load * rate),
-               "excess": got["excess"]["bytes"],
+    figures = {**kept(got, load * rate),
                "p99": max(s["delay"]["p99"] for s in got["streams"])}
     if before is not None:
         figures["writes"] = (shared_writes() - before) / 0.4

@@ -9,9 +9,10 @@ from traffic.bed import (
     CROWD,
     TOS,
     Bed,
+    beside_root,
     beside_run,
-    deviation,
     equal,
+    kept,
     labelled,
     own_hosts,
     paced,
@@ -31,8 +32,7 @@ def flows(bed: Bed, rate: float, queues: int, count: int = 0, mode: str = "beste
     labelled(hop, [(*stream[:4], tos) for stream in own_hosts(where)])
     hop.streams(range(beside))
     got = hop.between(rate, 0.3, 0.3 + seconds)
-    return {**equal([s["bps"] for s in got["streams"][:len(where)]]),
-            "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+    return {**equal([s["bps"] for s in got["streams"][:len(where)]]), **kept(got, rate)}
 
 
 def one_and_many(mode: str, many: int = 15, queues: int = 8) -> list[tuple]:
@@ -134,16 +134,16 @@ def thousand(bed: Bed, rate: float = 1e9, seeds: Sequence[int] = (0, 1, 2)) -> d
 
     seeds: other addresses, so that other flows share a queue.
     """
-    figures = {}
-    for key, contender in (("one", None), ("root_one", "cake")):
-        figures[f"{key}_all"] = gets = []
+    def least(contender):
+        gets = []
         for seed in seeds:
             hop = bed.prepare(rate, 8, f"besteffort dual-srchost {DEPTH}", contender)
             labelled(hop, elsewhere(one_and_many("dual-srchost", 1000), seed))
             got = hop.between(rate, 0.5, 1)
             gets.append(100 * got["streams"][-1]["bytes"] / got["bytes"])
-        figures[key] = min(gets)
-    return figures
+        return {"one_all": gets, "one": min(gets)}
+
+    return beside_root(least)
 
 
 def crowded(bed: Bed, rate: float = 1e9, light: int = 10) -> dict:
@@ -184,7 +184,7 @@ def one_of_eight(bed: Bed, count: int = 500, rate: float = 1e9, stall: float = 0
     hop.faults(stall=200 if stall else 0, stall_s=stall)
     got = hop.run(0.8)
     hop.faults()
-    return {"excess": got["excess"]["bytes"], "deviation": deviation(got, rate)}
+    return kept(got, rate)
 
 
 def moved(bed: Bed, rate: float = 1e9, begin: float = 0.3, seconds: float = 0.1) -> dict:
@@ -217,20 +217,20 @@ def of_two(last: dict, rival: dict) -> float:
 def recounted(bed: Bed, rate: float = 1e9) -> dict:
     """Of 15 flows of a host, 14 end while the flow mode is not one that is fair to hosts: what
     the last one gets afterwards beside another host's, %, here and below cake at the root."""
-    figures = {}
-    for key, contender in (("gets", None), ("root_gets", "cake")):
+    def last_gets(contender):
         hop = bed.prepare(rate, 8, "besteffort dual-srchost", contender)
         two_hosts(hop, last=0, other=0, ends=0)
         hop.meter(rate, from_s=0.4)
 
-        def change(contender=contender):
+        def change():
             for mode in ("flows", "dual-srchost"):
                 time.sleep(0.15)
                 bed.change(rate, mode, contender=contender)
 
         last, rival, *_ = beside_run(hop, 0.6, change)["streams"]
-        figures[key] = of_two(last, rival)
-    return figures
+        return {"gets": of_two(last, rival)}
+
+    return beside_root(last_gets)
 
 
 def ended(bed: Bed, rate: float = 1e9) -> dict:
@@ -249,20 +249,20 @@ def rehosted(bed: Bed, rate: float = 1e9) -> dict:
     By chance, some hosts share an entry of cake's table, as below an unpatched cake that is fair
     to hosts from the start: then it is 1/15 or 1/14, 7.14 %.
     """
-    figures = {}
-    for key, contender in (("gets", None), ("root_gets", "cake")):
+    def new_gets(contender):
         hop = bed.prepare(rate, 8, "besteffort flows", contender)
         labelled(hop, own_hosts([0] * 15))
         hop.stream(0, src=500, dst=501, start=0.2)
         hop.meter(rate, from_s=0.3)
 
-        def change(contender=contender):
+        def change():
             time.sleep(0.1)
             bed.change(rate, "dual-srchost", contender=contender)
 
         *_, new = beside_run(hop, 0.6, change)["streams"]
-        figures[key] = 100 * new["bps"] / rate
-    return figures
+        return {"gets": 100 * new["bps"] / rate}
+
+    return beside_root(new_gets)
 
 
 def one_by_one(bed: Bed, ends: bool = False, rate: float = 10e6) -> dict:
@@ -272,9 +272,7 @@ def one_by_one(bed: Bed, ends: bool = False, rate: float = 10e6) -> dict:
     ends: a bulk flow was there before, and a sparse flow sends, too: also what that waits at
     most, s.
     """
-    figures = {}
-    seconds = 5
-    for key, contender in (("", None), ("root_", "cake")):
+    def last_queue(contender):
         hop = bed.prepare(rate, 8, "besteffort flows", contender)
         for queue in range(7):
             hop.stream(queue, flows=14, depth=64)
@@ -282,22 +280,24 @@ def one_by_one(bed: Bed, ends: bool = False, rate: float = 10e6) -> dict:
             hop.stream(7, size=1400, depth=4, start=0.3, stop=1.5)
             hop.stream(7, src=77, start=1.5, **paced(8e3, size=100))
         hop.stream(7, src=99, start=1.5, **paced(0.4e6 if ends else 1e6, size=1400))
-        *_, other, flow = hop.between(rate, 2, 2 + seconds)["streams"]
-        figures[f"{key}mbit"] = flow["bps"] / 1e6
-        if ends:
-            figures[f"{key}wait"] = other["delay"]["max"]
-    return figures
+        *_, other, flow = hop.between(rate, 2, 7)["streams"]
+        return {"mbit": flow["bps"] / 1e6, **({"wait": other["delay"]["max"]} if ends else {})}
+
+    return beside_root(last_queue)
 
 
 def waits(bed: Bed, rate: float, queues: int, each: int = 4) -> dict:
     """A packet of 200 bytes every 20 ms (100 ms at 1 Mbit/s, to be less than a share) on
     one of so many queues, which have so many saturated flows each: its p99 wait, and the
     same below cake at the root."""
-    figures = {}
     settle, seconds, gap = (0.3, 3, 0.02) if rate > 1e6 else (3, 30, 0.1)
-    for key, contender in (("p99", None), ("root_p99", "cake")):
+
+    def wait(contender):
         hop = bed.prepare(rate, queues, "besteffort flows", contender)
         labelled(hop, own_hosts([*range(queues)] * each))
         hop.stream(3, src=900, dst=901, **paced(200 * 8 / gap, size=200))
-        figures[key] = hop.between(rate, settle, settle + seconds)["streams"][-1]["delay"]["p99"]
+        got = hop.between(rate, settle, settle + seconds)
+        return {"p99": got["streams"][-1]["delay"]["p99"]}
+
+    figures = beside_root(wait)
     return {**figures, "of_root": figures["p99"] / figures["root_p99"]}

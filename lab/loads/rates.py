@@ -10,6 +10,7 @@ from traffic.bed import (
     Bed,
     deviation,
     jain,
+    kept,
     loaded,
     offered,
     paced,
@@ -28,8 +29,7 @@ def saturated(bed: Bed, rate: float, queues: int = 40, seconds: float = 1.0, set
     hop.meter(rate, from_s=settle)
     before = shared_writes()
     got = hop.run(settle + seconds)
-    figures = {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-               "jain": jain([q["bytes"] for q in got["queues"]])}
+    figures = {**kept(got, rate), "jain": jain([q["bytes"] for q in got["queues"]])}
     if before is not None:
         figures["writes"] = (shared_writes() - before) / (settle + seconds)
     return figures
@@ -103,8 +103,7 @@ def flood(bed: Bed, flows: int, contender: str | None = None) -> dict:
     bulk = [s["bps"] for s in got["streams"][:queues]]
     small = got["streams"][queues:]
     fair = (rate - sum(s["bps"] for s in small)) / queues
-    return {"excess": got["excess"]["bytes"], "deviation": deviation(got, rate),
-            "bulk_off": 100 * max(abs(b / fair - 1) for b in bulk),
+    return {**kept(got, rate), "bulk_off": 100 * max(abs(b / fair - 1) for b in bulk),
             "small_p99": max(s["delay"]["p99"] for s in small)}
 
 
@@ -121,8 +120,7 @@ def after_flood(bed: Bed, flows: int = 160_000) -> dict:
     after = got["stream_bins"][round(end / got["bin_s"]):]
     silent = list(itertools.takewhile(lambda sent: not sent, after))
     return {"silent_s": len(silent) * got["bin_s"],
-            "share": got["queues"][0]["bps"] / (rate / queues),
-            "deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+            "share": got["queues"][0]["bps"] / (rate / queues), **kept(got, rate)}
 
 
 def modes(bed: Bed) -> dict:
@@ -132,8 +130,7 @@ def modes(bed: Bed) -> dict:
         tc(f"qdisc change dev {NAME} parent 1:{q + 1} cake {mode}")
         for tos in (0, EF):
             hop.stream(q, tos=tos)
-    got = hop.between(1e9, 0.5, 1.5)
-    return {"deviation": deviation(got, 1e9), "excess": got["excess"]["bytes"]}
+    return kept(hop.between(1e9, 0.5, 1.5), 1e9)
 
 
 def mixed(bed: Bed, loads: str, rate: float = 10e9) -> dict:

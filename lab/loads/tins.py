@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Loads: DiffServ classes of CAKE, on the same queues and on others."""
 
-from traffic.bed import EF, TOS, Bed, burst, deviation
+from traffic.bed import EF, TOS, Bed, beside_root, burst, deviation, kept
 from traffic.hop import NAME
 from traffic.traffic import FRAME, tc
 
@@ -45,20 +45,20 @@ def spread(bed: Bed, count: int, rate: float = 2350e6, apart: bool = False, size
     hop.streams(range(count), tos=EF, size=size, gso=1448 if size > FRAME else 0)
     got = hop.between(rate, 0.5, 1.5)
     ef = 100 * sum(s["bytes"] for s in got["streams"][len(bulk):]) / got["bytes"]
-    return {"ef": ef, "ef_off": ef - 25, "deviation": deviation(got, rate),
-            "excess": got["excess"]["bytes"]}
+    return {"ef": ef, "ef_off": ef - 25, **kept(got, rate)}
 
 
 def beside(bed: Bed, rate: float = 2350e6) -> dict:
     """A best effort flow of 20 Mbit/s on the queue of a greedy EF flow, all queues busy:
     the wait, with that at the next hop, and the same below cake at the root."""
-    figures = {}
-    for key, contender in (("p99_us", None), ("root_p99_us", "cake")):
+    def wait(contender):
         hop = bed.prepare(rate, 4, "diffserv4", contender)
         hop.stream(0, mode="paced", rate=20e6, size=300, src=9)
         hop.stream(0, tos=EF)
         hop.streams(range(4))
-        figures[key] = 1e6 * hop.between(rate, 0.5, 1.5)["streams"][0]["total"]["p99"]
+        return {"p99_us": 1e6 * hop.between(rate, 0.5, 1.5)["streams"][0]["total"]["p99"]}
+
+    figures = beside_root(wait)
     return {**figures, "of_root": figures["p99_us"] / figures["root_p99_us"]}
 
 
@@ -86,8 +86,7 @@ def light(bed: Bed, mode: str, rate: float, pps: float) -> dict:
     for q in range(1, 40):
         hop.stream(q, size=200, tos=EF if q % 2 else 0, mode="poisson", rate=pps * 1600)
     got = hop.between(rate, 0.1, 0.4)
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
+    return {**kept(got, rate), "p99": max(s["delay"]["p99"] for s in got["streams"][1:])}
 
 
 def light_tins(bed: Bed, rate: float, queues: int) -> dict:

@@ -5,7 +5,7 @@ import itertools
 import threading
 import time
 
-from traffic.bed import EF, TBF, Bed, beside_run, burst, deviation, jain, paced
+from traffic.bed import EF, TBF, Bed, beside_run, burst, deviation, jain, kept, paced
 from traffic.hop import NAME
 from traffic.traffic import FRAME, command, tc
 
@@ -24,8 +24,7 @@ def gso(bed: Bed, options: str, size: int = 64000) -> dict:
     hop = bed.prepare(rate, 4, options)
     hop.streams(range(4), size=size, gso=1448)
     got = hop.between(rate, 0.3, 1.3)
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "jain": jain([q["bytes"] for q in got["queues"]])}
+    return {**kept(got, rate), "jain": jain([q["bytes"] for q in got["queues"]])}
 
 
 def flap(down: float = 0, up: float = 0) -> None:
@@ -62,7 +61,7 @@ def disturbed(bed: Bed, what: str) -> dict:
     done.set()
     other.join()
     if what == "rate changes":
-        return {"deviation": deviation(got, 1.5e9), "excess": got["excess"]["bytes"]}
+        return kept(got, 1.5e9)
     hop.clear()
     return {**saturated(bed, rate, 8, 0.5), "during_bps": got["bps"]}
 
@@ -210,5 +209,4 @@ def late(bed: Bed, rate: float = 1e9, busy: int = 1, **faults: float) -> dict:
     hop.faults(**faults)
     got = hop.run(2.2)
     hop.faults()
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "stalls": got["stalls"], "stops": got["stops"]}
+    return {**kept(got, rate), "stalls": got["stalls"], "stops": got["stops"]}

@@ -26,7 +26,7 @@ from loads.rates import switch
 from loads.tins import spread
 from series import kernel
 from traffic import tcp
-from traffic.bed import Bed, deviation, jain, offered, paced
+from traffic.bed import Bed, deviation, jain, kept, offered, paced
 from traffic.hop import NAME
 from traffic.traffic import FRAME, tc
 
@@ -44,8 +44,7 @@ def overload(bed: Bed, rate: float, queues: int = 40) -> dict:
     seconds = max(0.2, min(40000 * FRAME * 8 / rate, 50))
     settle = max(0.1, seconds / 10)
     got = hop.between(rate, settle, settle + seconds)
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "jain": jain([q["bytes"] for q in got["queues"]])}
+    return {**kept(got, rate), "jain": jain([q["bytes"] for q in got["queues"]])}
 
 
 def timeline(bed: Bed, rate: float, start: float = 4, end: int = 40, at: float = 0.2,

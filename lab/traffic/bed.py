@@ -53,6 +53,11 @@ def deviation(got: dict, rate: float) -> float:
     return 100 * (got["bps"] / rate - 1)
 
 
+def kept(got: dict, rate: float) -> dict[str, float]:
+    """How a rate was kept: what was sent, % off it, and what a next hop has to queue, bytes."""
+    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"]}
+
+
 def jain(values: Sequence[float]) -> float:
     """Jain's index of fairness, 1 when all are equal."""
     return sum(values) ** 2 / (len(values) * sum(v * v for v in values))
@@ -113,6 +118,15 @@ def beside_run(hop: Hop, seconds: float, job: Callable[[], Any]) -> dict:
     return got
 
 
+def beside_root(measure: Callable[[str | None], dict]) -> dict:
+    """{KEY: figure} of a load, and, as root_KEY, the same below one cake at the root.
+
+    measure: runs the load and gives {KEY: figure}; it takes the contender, None: that of the bed.
+    """
+    here, root = measure(None), measure("cake")
+    return {**here, **{f"root_{key}": figure for key, figure in root.items()}}
+
+
 def offered(bed: Bed, rate: float, loads: Sequence[dict], seconds: float = 1.0,
             settle: float = 0.2) -> dict:
     """A load per queue: dicts of what Hop.stream() takes."""
@@ -125,8 +139,7 @@ def loaded(hop: Hop, rate: float, loads: Sequence[dict], seconds: float = 1.0,
     for q, load in enumerate(loads):
         hop.stream(q, **load)
     got = hop.between(rate, settle, settle + seconds)
-    return {"deviation": deviation(got, rate), "excess": got["excess"]["bytes"],
-            "queues": [q["bps"] for q in got["queues"]],
+    return {**kept(got, rate), "queues": [q["bps"] for q in got["queues"]],
             "waits": [s["delay"]["mean"] for s in got["streams"]]}
 
 
