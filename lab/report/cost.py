@@ -36,7 +36,8 @@ from host.common import BUILD, JOBS, VERBOSE, Die, compiled, known, say, sha256
 from host.results import keep_result, recorded, verdict
 from host.setup import loudly
 from host.table import Table
-from loads import classes as htb
+from loads import class_run, class_table
+from loads.class_tree import ClassTree
 from traffic.bed import EF
 from traffic.traffic import FRAME
 
@@ -103,15 +104,15 @@ def kind(case: Case, kernel: Kernel) -> str:
     return case.beside if case.beside and kernel.which == "base" else case.kind
 
 
-def flat(case: Case) -> htb.Tree:
+def flat(case: Case) -> ClassTree:
     """The classes of a case."""
-    return htb.flat(case.classes, case.queues, case.rate)
+    return class_table.flat(case.classes, case.queues, case.rate)
 
 
 def qdiscs(case: Case, kernel: Kernel) -> list[str]:
     """Lines for tc -batch."""
     if case.classes:
-        return htb.tree_lines(flat(case), kind(case, kernel), case.queues)
+        return class_run.tree_lines(flat(case), kind(case, kernel), case.queues)
     set_up = "qdisc replace dev hop0 root handle 1:"
     if case.kind in ("cake_mq", "cake"):
         return [f"{set_up} {case.kind} bandwidth {case.rate:.0f}bit {case.options}"]
@@ -142,7 +143,7 @@ def flows(case: Case, kernel: Kernel) -> list[str]:
     """What tells the flows of a case apart."""
     if case.classes:
         return [f"queue={one.queue} "
-                f"priority={htb.priority(kind(case, kernel), one.queue, one.leaf)}"
+                f"priority={class_run.skb_priority(kind(case, kernel), one.queue, one.leaf)}"
                 for one in flat(case).flows]
     return [f"queue={queue} tos={tos} flows={case.flows}" for queue in range(case.queues)
             for tos in ((0, EF) if case.options else (0,))]

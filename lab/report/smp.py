@@ -27,7 +27,8 @@ from guest.boot import run_script
 from host.common import ROOT, Die, run
 from host.results import keep_result
 from host.table import Table
-from loads import classes as htb
+from loads import class_run, class_table
+from loads.class_tree import ClassTree
 from series import kernel
 from traffic.bed import install, shared_writes
 from traffic.hop import NAME, Hop
@@ -126,9 +127,9 @@ def hold(case: str, contender: str) -> dict:
     return row
 
 
-def classes(rate: float) -> htb.Tree:
+def classes(rate: float) -> ClassTree:
     """What an htb has in the second table: two classes, each of them on both queues."""
-    return htb.flat(2, 2, rate)
+    return class_table.flat(2, 2, rate)
 
 
 def speed(case: str, contender: str) -> dict:
@@ -142,12 +143,12 @@ def speed(case: str, contender: str) -> dict:
         hop = Hop(2)
         classful = contender.removeprefix("mq + ").startswith("htb")
         if classful:
-            tc("-batch -", "\n".join(htb.tree_lines(classes(rate), contender, 2)))
+            tc("-batch -", "\n".join(class_run.tree_lines(classes(rate), contender, 2)))
         else:
             install(contender, rate, 2)
         for q in range(cpus):
             hop.stream(q, mode="paced", rate=200e9, size=size,
-                       priority=htb.priority(contender, q, q + 1) if classful else 0)
+                       priority=class_run.skb_priority(contender, q, q + 1) if classful else 0)
         hop.meter(0, from_s=0.2)
         before = None if classful else shared_writes()
         got = hop.run(1.2)

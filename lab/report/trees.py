@@ -20,7 +20,9 @@ from guest.boot import boot_script
 from host.common import BUILD, JOBS, ROOT, Die, run, say
 from host.results import keep_result, verdict
 from host.table import Table
-from loads.classes import CONTENDERS, GBIT, TREES, Tree, ideal
+from loads.class_run import CONTENDERS
+from loads.class_table import TREES
+from loads.class_tree import GBIT, ClassTree, ideal
 from series import kernel
 
 HERE = ROOT / "lab/sim/trees"
@@ -57,7 +59,7 @@ class Row:
     """
 
     name: str
-    tree: Tree
+    tree: ClassTree
     used: float
     worst: float | None
     excess: float
@@ -89,7 +91,7 @@ class Row:
         return [f"{where}: {what}" for what, so in bad.items() if so]
 
 
-def off(tree: Tree, got: Sequence[float]) -> float | None:
+def off(tree: ClassTree, got: Sequence[float]) -> float | None:
     """How far the worst class that always sends is off what it should get, %, if that is known."""
     if tree.bound is None:
         return None
@@ -97,7 +99,7 @@ def off(tree: Tree, got: Sequence[float]) -> float | None:
                 if not c.children and want > 0 and c.wants == float("inf")), key=abs)
 
 
-def uneven(tree: Tree, got: Sequence[float]) -> float | None:
+def uneven(tree: ClassTree, got: Sequence[float]) -> float | None:
     """How far the worst member of a class that always sends is off the mean of these, %."""
     classes: dict[int, list[float]] = {}
     for flow, bps in zip(tree.flows, got):
@@ -111,8 +113,8 @@ def uneven(tree: Tree, got: Sequence[float]) -> float | None:
 def simulate(name: str) -> Row:
     """A tree in the simulator."""
     tree = TREES[name]()
-    done = subprocess.run([OUT / "sim"], input=tree.text(seed=1), capture_output=True, text=True,
-                          check=False)
+    done = subprocess.run([OUT / "sim"], input=tree.for_simulator(seed=1), capture_output=True,
+                          text=True, check=False)
     if done.returncode:
         raise Die(f"{name}: the simulator ended with {done.returncode}: {done.stderr}")
     got = json.loads(done.stdout)
@@ -128,14 +130,14 @@ def simulate(name: str) -> Row:
 
 def boot(names: Sequence[str], contenders: Sequence[str], job: int) -> list[Row]:
     """Trees in the patched kernel."""
-    rows, _ = boot_script("um", f"trees-{job}", "loads.classes:run_trees",
+    rows, _ = boot_script("um", f"trees-{job}", "loads.class_run:run_trees",
                           {"trees": names, "contenders": contenders},
                           hop=kernel.module("patched"), virtual=True, timeout=1500)
     return [in_kernel(row) for row in rows]
 
 
 def in_kernel(row: dict) -> Row:
-    """What loads.classes.run() has measured."""
+    """What loads.class_run.run_tree() has measured."""
     tree = TREES[row["tree"]]()
     return Row(row["tree"], tree, 100 * row["bps"][0] / tree.due,
                off(tree, row["bps"]), row["excess"] / 1000,

@@ -11,7 +11,7 @@ import unittest.mock
 from pathlib import Path
 
 from host import common, repo, results
-from loads.classes import TREES
+from loads.class_table import TREES
 from loads.room import SCENARIOS, SHOWN
 from report import demo, issues, pages, smp
 
