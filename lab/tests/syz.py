@@ -16,16 +16,14 @@ makes a race likely (see lab/series/kcov.h). A finding is a splat, a leak, a han
 that keeps packets for an hour of virtual time. It is shrunk, and --replay runs what is left.
 
 The last line is 'N passed, N failed', by programs (--faults: by planted faults, each of which
-has to be found within FIND s). Before it, which of the blocks of code (from one branch to the
-next) in lines that the series add were run.
+has to be found within FIND s). Before it, which of the lines that the series add were run, and
+of the blocks of code in them: lab/tests/syz_code.py.
 """
 
-import collections
 import os
 import re
 import shlex
 import shutil
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
@@ -37,19 +35,18 @@ from guest.boot import Guest, boot
 from host.common import BUILD, JOBS, ROOT, Die, known, run, say
 from host.results import verdict
 from series import kernel
-from series.code import added
 from series.mutate import read_list
 
-from tests.coverage import explanations
 from tests.shrink import shrunk
+from tests.syz_code import code_of, show
 
 HERE = ROOT / "lab/tests/syz"
 OUT = BUILD / "syz-run"
-EXPLAINED = HERE / "unreached.txt"
 CORPUS = (HERE / "seeds.txt", HERE / "corpus.txt")
 FAILING = OUT / "failing.txt"
+MISSED = OUT / "unreached.txt"  # lines of the series that did not run
 FIND = 300  # s for a planted fault
-LONG = 60  # min of a run that has to reach what LEAST says
+LONG = 60  # min of a run that has to reach what syz_code.LEAST says
 ROUND = 300  # s of a boot, at most
 PATIENCE = 240  # s after that and 1 for each program, for what has begun, and to look for leaks
 BOOTS = 40  # at most, to shrink a finding; twice: by programs, and by their lines
@@ -58,10 +55,6 @@ SLOT = 2048  # bytes of a program in the ring
 EDGES = ("/sys/kernel/debug/lab_edges", 0, 1 << 15)  # file, where in it, bytes: see kcov.h
 FAULTS = "syz-faults"
 SEVERAL = ("syz-smp", "syz-smp-faults")
-ONLY_WRONG = re.compile(r"ASSERT_RTNL|WARN_ON")  # blocks there run if something is wrong
-LEAST = {f"net/sched/sch_{name}.c": percent for names, percent in (  # lines that have to run
-    (("generic-shared", "rate_group", "rate_group_qdisc", "rate_tree"), 95),
-    (("cake", "tbf", "htb"), 90)) for name in names}
 
 
 class Round(NamedTuple):
@@ -108,22 +101,14 @@ def attempt(which: str, programs: Sequence[str], seconds: float = 0, seed: int =
     corpus.parent.mkdir(parents=True, exist_ok=True)
     corpus.write_text("".join(programs))
     several = which in SEVERAL
-    words = [OUT / "fuzzer", str(seed), *map(str, map_), *["several"] * several,
-             *["replay"] * (not seconds)]
+    words = ["sh", ROOT / "lab/tests/syz.sh", OUT / "fuzzer", seed, *map_,
+             *["several"] * several, *["replay"] * (not seconds)]
     folder = BUILD / "guest" / name
-    setup = ("cd /sys/kernel; [ ! -w rcu_expedited ] || echo 1 >rcu_expedited; cd debug; "
-             "echo N >failslab/ignore-gfp-wait; echo Y >failslab/cache-filter; "
-             "echo 0 >failslab/verbose; "  # not those that kmemleak makes for itself
-             "echo N >fail_page_alloc/ignore-gfp-wait; echo 0 >fail_page_alloc/verbose; "
-             "for cache in /sys/kernel/slab/kmalloc-* /sys/kernel/slab/radix_tree_node; do "
-             "echo 1 >$cache/failslab; done; "
-             "echo 1 >/proc/sys/kernel/panic_on_rcu_stall; ")  # a kernel that hangs ends
     stop = threading.Timer(seconds, (folder / "stop").touch)
     if seconds:
         stop.start()
     guest = boot(
-        kernel.image(kernel.KERNELS[which].out), name,
-        f"{setup}{shlex.join(map(str, words))}; code=$?; cp lab_blocks /run/job/blocks; exit $code",
+        kernel.image(kernel.KERNELS[which].out), name, shlex.join(map(str, words)),
         files=(corpus,), virtual=not several, cpus=1 + several,
         timeout=seconds + PATIENCE + len(programs), mem="3G",
         params=("loglevel=5", *params))
@@ -170,138 +155,6 @@ def tell(which: str, round_: Round, params: Sequence[str] = (), name: str = "") 
     return f"{round_.bad.splitlines()[0]}: {len(lines)} lines do it again, in {FAILING}"
 
 
-# ----------------------------------------------------------------- coverage
-
-class Code(NamedTuple):
-    """The series' code in a kernel, from one branch to the next.
-
-    blocks: {number of a block in lab_blocks: (file, line) that it begins with}. lines: {(file,
-    line): blocks that have code of it}.
-    """
-
-    blocks: dict[int, tuple[str, int]]
-    lines: dict[tuple[str, int], set[int]]
-
-
-def code_of(which: str) -> Code:
-    """Read it from a kernel's symbols and its code."""
-    out = BUILD / kernel.KERNELS[which].out
-    vmlinux = out / "vmlinux"
-    symbols = subprocess.run(["nm", "-n", vmlinux], capture_output=True, text=True,
-                             check=True).stdout.split("\n")
-    place, twice = {}, set()
-    for at, _, name in (line.split() for line in symbols if len(line.split()) == 3):
-        twice |= {name} & place.keys()
-        place[name] = int(at, 16)
-    ours = [place[name] for file in kernel.OURS for name in
-            re.findall(r" [tT] (\w+)$", subprocess.run(
-                ["nm", out / f"net/sched/{file}.o"], capture_output=True, text=True,
-                check=True).stdout, re.M)
-            if name in place.keys() - twice]
-    code = [at for at in ours if place["_stext"] <= at < place["_etext"]]
-    text = subprocess.run(
-        ["objdump", "-d", "--no-show-raw-insn", f"--start-address={min(code)}",
-         f"--stop-address={max(code) + 65536}", vmlinux], capture_output=True, text=True,
-        check=True).stdout
-    # UML calls by a register, which a function loads once
-    starts, code, waiting, holds, called = [], {}, [], {}, False
-    for label, at, register, value, call in re.findall(
-            r"^(?:\w+ <(.*)>:"
-            r"| *(\w+):\t(?:movabs \$(?:(?=.*,(%\w+)$)(0x\w+)).*|call +\*(%\w+)|.*))$",
-            text, re.M):
-        if label:
-            waiting, called = [], False
-            starts.append(None)
-            continue
-        where = int(at, 16)
-        if called:
-            starts.append(where)
-            code.update(dict.fromkeys(waiting, where))
-            waiting = []
-        if starts and starts[-1] is not None:
-            code[where] = starts[-1]
-        else:
-            waiting.append(where)  # before the first block of a function, of which it is
-        if register:
-            holds[register] = int(value, 16)
-        called = holds.get(call) == place["__sanitizer_cov_trace_pc"]
-    source = subprocess.run(["addr2line", "-e", vmlinux], capture_output=True, text=True,
-                            check=True, input="\n".join(f"{at:x}" for at in code)
-                            ).stdout.split("\n")
-    known = Code({}, collections.defaultdict(set))
-    for start, line in zip(code.values(), source, strict=False):
-        if match := re.search(r"(net/sched/[\w-]+\.c):(\d+)", line):
-            block, at_line = (start - place["_stext"]) // 2, (match[1], int(match[2]))
-            known.lines[at_line].add(block)
-            known.blocks.setdefault(block, at_line)
-    return known
-
-
-def ran(bits: bytes, block: int) -> bool:
-    """Whether a block has run, by what lab_blocks says."""
-    return bool(bits[block // 8] >> block % 8 & 1)
-
-
-class Reached(NamedTuple):
-    """Of a file: lines that the series add, how many ran, the same of blocks; rows of the
-    lines that did not: number, function, text."""
-
-    lines: int
-    lines_run: int
-    blocks: int
-    blocks_run: int
-    missed: list[tuple[int, str, str]]
-
-
-def function_at(source: Sequence[str], number: int) -> str:
-    """The function that a line, from 1, is in."""
-    for line in reversed(source[:number]):
-        if match := re.match(r"(?:[a-z][\w *]*?[ *])?(\w+)\(", line):
-            return match[1]
-    return "?"
-
-
-def reached(which: str, bits: bytes) -> dict[str, Reached]:
-    """What of each file of the series ran. bits: what the guest's lab_blocks says."""
-    code, table = code_of(which), {}
-    for file, numbers in sorted(added().items()):
-        source = (BUILD / "linux" / file).read_text().splitlines()
-        ours = {number for number in numbers if not ONLY_WRONG.search(source[number - 1])}
-        lines = {number: any(ran(bits, block) for block in blocks)
-                 for (name, number), blocks in code.lines.items()
-                 if name == file and number in ours}
-        blocks = [ran(bits, block) for block, (name, number) in code.blocks.items()
-                  if name == file and number in ours]
-        if lines:
-            table[file] = Reached(
-                len(lines), sum(lines.values()), len(blocks), sum(blocks),
-                [(number, function_at(source, number), source[number - 1].strip())
-                 for number in sorted(lines) if not lines[number]])
-    return table
-
-
-def show(which: str, bits: bytes) -> list[str]:
-    """Print what ran, write which lines did not to unreached.txt; sentences about what is short.
-
-    Those that EXPLAINED has are not counted as wanted there, and those that are not in it come
-    first.
-    """
-    known, rest, short = explanations(EXPLAINED), {True: [], False: []}, []
-    print(f"{'':<36}{'lines':>7}{'run':>7}{'%':>8}{'explained':>11}{'blocks':>8}{'run':>7}{'%':>8}")
-    for file, of in reached(which, bits).items():
-        why = [known.get((file, function, text)) for _, function, text in of.missed]
-        for (number, function, text), reason in zip(of.missed, why, strict=True):
-            rest[bool(reason)].append(
-                f"{file}:{number}: {function}: {text}" + (f" ({reason})" if reason else "") + "\n")
-        share = 100 * of.lines_run / of.lines
-        print(f"{file:<36}{of.lines:>7}{of.lines_run:>7}{share:>8.1f}{sum(map(bool, why)):>11}"
-              f"{of.blocks:>8}{of.blocks_run:>7}{100 * of.blocks_run / of.blocks:>8.1f}")
-        if share < LEAST.get(file, 0):
-            short.append(f"{file}: {share:.1f} % of the lines ran, not {LEAST[file]}")
-    (OUT / "unreached.txt").write_text("".join(rest[False] + rest[True]))
-    return short
-
-
 # --------------------------------------------------------------------- runs
 
 class Campaign:
@@ -346,7 +199,7 @@ def fuzz(seed: int, minutes: float, only: str) -> None:
     (OUT / "corpus.txt").write_text("".join(one.known))
     failed = [tell(*found) for found in one.bad]
     if any(one.bits):
-        short = show("syz", one.bits)
+        short = show("syz", one.bits, MISSED)
         failed += short if minutes >= LONG else []
     verdict(one.programs, failed)
 
@@ -358,7 +211,7 @@ def run_again(which: str, paths: Sequence[Path]) -> None:
     if round_.bad:
         print(f"{round_.bad}\n{round_.guest.trace()}")
     elif which == "syz":
-        show(which, Path(round_.guest.job, "blocks").read_bytes())
+        show(which, Path(round_.guest.job, "blocks").read_bytes(), MISSED)
     verdict(round_.programs if not round_.bad else 0, [round_.bad] if round_.bad else [])
 
 
