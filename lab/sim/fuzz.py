@@ -278,6 +278,33 @@ class Findings:
                       + (nearest and f"; of its bound, at most: {nearest}"))
 
 
+def parts_of(family: str, san: str) -> list[Part]:
+    """What is tested; family, san: as for main()."""
+    if family not in ("-", "tree") or san == "thread":
+        return [Part("group")]
+    return [Part(name) for name in (["tree"] if family == "tree" else SEEDS)]
+
+
+def run_all(programs: dict[Part, Path], seed: int, seeds: int, family: str, threads: int,
+            san: str) -> Findings:
+    """Run scenarios, threads and KUnit cases; what they say.
+
+    programs: {part: its fuzzer}. The rest: as for main().
+    """
+    findings, first = Findings(), next(iter(programs))
+    if san != "thread":
+        say("running scenarios" + ("" if seeds else " (about 10 s)"))
+        for part, program in programs.items():
+            some = range(seed, seed + (seeds or SEEDS[part.name]))
+            for lines in scenarios(program, some, family):
+                findings.add(lines)
+    if family == "-":
+        findings.add(ask(programs[first], "threads", seed, threads))
+    if family == "-" and san == "1":
+        findings.add(ask(kunit(first, san)))
+    return findings
+
+
 def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, san: str = "",
          faults: bool = False) -> None:
     """Build, run, print.
@@ -292,10 +319,7 @@ def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, sa
     fail.
     """
     known("sanitizer", [san], SANITIZERS)
-    names = ["tree"] if family == "tree" else [*SEEDS]
-    if family not in ("-", "tree") or san == "thread":
-        names = ["group"]
-    tested = [Part(name) for name in names]
+    tested = parts_of(family, san)
     programs = {part: part.build(san) for part in tested}
     if family == "rows":
         sys.exit(subprocess.call([programs[tested[0]], "rows"]))
@@ -306,17 +330,7 @@ def main(seed: int = 1, seeds: int = 0, family: str = "-", threads: int = 40, sa
         plant_all(tested)
     if seeds == 1 and VERBOSE:
         sys.exit(subprocess.call([programs[tested[0]], "trace", str(seed), family]))
-    findings = Findings()
-    if san != "thread":
-        say("running scenarios" + ("" if seeds else " (about 10 s)"))
-        for part, program in programs.items():
-            some = range(seed, seed + (seeds or SEEDS[part.name]))
-            for lines in scenarios(program, some, family):
-                findings.add(lines)
-    if family == "-":
-        findings.add(ask(programs[tested[0]], "threads", seed, threads))
-    if family == "-" and san == "1":
-        findings.add(ask(kunit(tested[0], san)))
+    findings = run_all(programs, seed, seeds, family, threads, san)
     say(f"{findings.packets} packets sent")
     findings.show()
     verdict(findings.passed, findings.failed)

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from host.common import BUILD, JOBS, ROOT, Die, hash_files, kernel_env, make_args, run, say
-from host.repo import IPROUTE2, KERNEL, git, patch_author
+from host.repo import IPROUTE2, KERNEL, Series, git, patch_author
 from series.kernel import configure, preset
 
 TREE = BUILD / "linux"
@@ -337,52 +337,68 @@ def prepare(fast: bool) -> set[str]:
     return known
 
 
-def check_kernel(table: dict, fast: bool) -> None:
-    """Check every kernel patch on its commit; fills table {patch: {column: complaints}}.
-
-    From the base, and to the last commit, whatever of it has to be looked at.
-    """
+def kernel_commits() -> dict[Path, str]:
+    """{patch: its commit} of all kernel series, in order."""
     patches = KERNEL.patches()
     commits = git(TREE, "rev-list", "--reverse", "base..HEAD").split()
     if len(commits) != len(patches):
         raise Die(f"build/linux has {len(commits)} commits, patches/ {len(patches)}; "
                   "run make export")
-    commit_of = dict(zip(patches, commits))
+    return dict(zip(patches, commits))
+
+
+def check_patch(series: Series, patch: Path, commit: str, whole: bool, fast: bool,
+                known: set[str]) -> dict[str, list[str] | None]:
+    """{column: complaints} of a kernel patch, None where there is nothing to look at.
+
+    whole, fast, known: as for compile_all().
+    """
+    patches = series.patches()
+    number, total = patches.index(patch) + 1, len(patches)
+    say(f"{series.folder} {number} of {total}")
+    files = touched(f"{commit}~", commit)
+    checkout(WORK, f"{commit}~")
+    before_doc = kernel_doc(files)
+    new = [f for f in files if not (WORK / f).exists()]
+    checkout(WORK, commit)
+    built = compile_all(files, whole, fast, known)
+    source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
+    return {
+        "form": form(patch, series.prefix, number, total)
+        + lacks_fixes(patch, series.prefix, files),
+        "style": style(patch, series.cover_text(), fast, "--max-line-length=80"),
+        "api": api(patch) if source else None,
+        "maint": maintainers(files, new),
+        "doc": sorted(kernel_doc(files) - before_doc) if source else None,
+        **built}
+
+
+def check_kernel(table: dict, fast: bool) -> None:
+    """Check every kernel patch on its commit; fills table {patch: {column: complaints}}.
+
+    From the base, and to the last commit, whatever of it has to be looked at.
+    """
+    commits = kernel_commits()
     configure(WORK, OUT, name="check-config")
     file = VERDICTS[fast]
     verdicts = json.loads(file.read_text()) if file.exists() else {}
     known, kept = None, {}
     for series in KERNEL.present():
         some = series.patches()
-        code = [p for p in some if any(map(is_code, touched(f"{commit_of[p]}~", commit_of[p])))]
-        for number, patch in enumerate(some, 1):
-            name, commit = f"{patch.parent.name}/{patch.name}", commit_of[patch]
+        code = [p for p in some if any(map(is_code, touched(f"{commits[p]}~", commits[p])))]
+        for patch in some:
+            name, commit = f"{patch.parent.name}/{patch.name}", commits[patch]
             now = key(patch, series.cover_text(), commit, fast)
             if now in verdicts:
                 table[name] = kept[now] = verdicts[now]
                 continue
             known = prepare(fast) if known is None else known
-            say(f"{patch.parent.name} {number} of {len(some)}")
-            files = touched(f"{commit}~", commit)
-            checkout(WORK, f"{commit}~")
-            before_doc = kernel_doc(files)
-            new = [f for f in files if not (WORK / f).exists()]
-            checkout(WORK, commit)
-            built = compile_all(files, patch in code[-1:], fast, known)
-            source = any(is_code(f) and f.endswith((".c", ".h")) for f in files)
-            table[name] = {
-                "form": form(patch, series.prefix, number, len(some))
-                + lacks_fixes(patch, series.prefix, files),
-                "style": style(patch, series.cover_text(), fast, "--max-line-length=80"),
-                "api": api(patch) if source else None,
-                "maint": maintainers(files, new),
-                "doc": sorted(kernel_doc(files) - before_doc) if source else None,
-                **built}
+            table[name] = check_patch(series, patch, commit, patch in code[-1:], fast, known)
             if not any(table[name].values()):
                 kept[now] = table[name]
                 # A run may be ended: what was not looked at yet is kept as well
                 file.write_text(json.dumps({**verdicts, **kept}, indent=1) + "\n")
-    checkout(WORK, commits[-1])
+    checkout(WORK, [*commits.values()][-1])
     file.write_text(json.dumps(kept, indent=1) + "\n")
 
 

@@ -442,6 +442,42 @@ def whole_run(lines: Sequence[str], log: Log, operator: Operator,
     operator.end(None)
 
 
+def knows_shared() -> bool:
+    """Whether tc knows what is to be tested."""
+    done = subprocess.run(["tc", "qdisc", "add", "cake", "help"], capture_output=True, check=False)
+    return b"shared" in done.stderr
+
+
+def ready(spec: dict) -> tuple[Log, Operator]:
+    """Have the kernel trace, find modules and let allocations fail; its log from now on, and what
+    carries out lines. spec: as for run_lines()."""
+    log, operator = Log(spec["allowed"]), Operator(spec["limit"], spec["several"])
+    pktgen("pgctrl", "reset")
+    allow_failures()
+    watch_frees()
+    if spec["modules"]:
+        load_on_demand(spec["modules"])
+    else:  # none to look for, which takes long where devices are not there
+        write("/proc/sys/kernel/modprobe", "\n")  # of which Flood asks a lot
+    log.trouble()  # from boot
+    return log, operator
+
+
+def left_behind(before: collections.Counter, size: int) -> Iterator[str]:
+    """What is wrong when all has been cleaned up, in sentences.
+
+    before, size: what owners() and large() gave at first.
+    """
+    if found := settle(before, size):
+        yield f"not freed: {found}"
+    elif not before:
+        yield "the kernel does not say who owns slab objects"
+    if who := freed_at_once():
+        yield f"a block was freed without a grace period, by {who}"
+    if not lockdep_on():
+        yield "lockdep has switched itself off"
+
+
 def run_lines(spec: dict) -> Iterator[dict]:
     """Carry out the lines of /run/job/lines.txt and judge. Runs in the guest.
 
@@ -452,20 +488,10 @@ def run_lines(spec: dict) -> Iterator[dict]:
     "failed": allocations that were made to}.
     """
     lines = Path("/run/job/lines.txt").read_text().splitlines()
-    words = subprocess.run(["tc", "qdisc", "add", "cake", "help"], capture_output=True,
-                           check=False).stderr
-    if b"shared" not in words:
+    if not knows_shared():
         yield {"trouble": "this tc does not know what is to be tested", "at": None}
         return
-    log, operator = Log(spec["allowed"]), Operator(spec["limit"], spec["several"])
-    pktgen("pgctrl", "reset")
-    allow_failures()
-    watch_frees()
-    if spec["modules"]:
-        load_on_demand(spec["modules"])
-    else:  # none to look for, which takes long where devices are not there
-        write("/proc/sys/kernel/modprobe", "\n")  # of which Flood asks a lot
-    log.trouble()  # from boot
+    log, operator = ready(spec)
     for row in whole_run(tour(), log, operator):
         yield {**row, "at": None}
         return
@@ -482,15 +508,6 @@ def run_lines(spec: dict) -> Iterator[dict]:
     for row in whole_run(lines, log, operator, report):
         bad = True
         yield row
-    if not bad:
-        found = settle(before, size)
-        if found:
-            yield {"trouble": f"not freed: {found}", "at": None}
-        elif not before:
-            yield {"trouble": "the kernel does not say who owns slab objects", "at": None}
-        if who := freed_at_once():
-            yield {"trouble": f"a block was freed without a grace period, by {who}",
-                   "at": None}
-        if not lockdep_on():
-            yield {"trouble": "lockdep has switched itself off", "at": None}
+    for sentence in () if bad else left_behind(before, size):
+        yield {"trouble": sentence, "at": None}
     yield {"accepted": count[True], "refused": count[False], "failed": operator.failed}

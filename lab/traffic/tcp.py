@@ -231,6 +231,41 @@ def equality(groups: list[dict]) -> dict:
 
 # ------------------------------------------------- guest: the bed, one case
 
+def add_link(number: int, near: str, far: str, queues: int) -> None:
+    """Link two namespaces by 10.0.<number>.0/24; queues: for TX, at the near end."""
+    tx, rx = f"{near}{1 if number > 1 else 0}", f"{far}0"
+    command("ip", "-n", near, "-batch", "-", text=f"""\
+link set lo up
+link add {tx} numtxqueues {queues} numrxqueues 1 type veth \
+ peer name {rx} numtxqueues 1 numrxqueues {queues} netns {far}
+addr add 10.0.{number}.1/24 dev {tx}
+link set {tx} up""")
+    command("ip", "-n", far, "-batch", "-", text=f"""\
+addr add 10.0.{number}.2/24 dev {rx}
+link set {rx} up""")
+
+
+def add_routes(names: Sequence[str], at: int) -> None:
+    """Give names[at], which is 10.0.(at).2 to its left and 10.0.(at + 1).1 to its right, routes."""
+    routes = [f"10.0.{net}.0/24 via 10.0.{at + 1}.2" for net in range(at + 2, len(names))]
+    routes += [f"10.0.{net}.0/24 via 10.0.{at}.1" for net in range(1, at)]
+    command("ip", "-n", names[at], "-batch", "-",
+            text="".join(f"route add {route}\n" for route in routes))
+
+
+def tune(name: str, devices: Sequence[str], segments: bool) -> None:
+    """Have a namespace forward, and use large windows; segments: as for build_bed()."""
+    offload = "on" if segments else "off"
+    command("ip", "netns", "exec", name, "sh", "-ec", f"""
+cd /proc/sys/net/ipv4
+echo 1 >ip_forward
+echo 1 >tcp_no_metrics_save
+echo 4096 131072 33554432 >tcp_rmem
+echo 4096 65536 33554432 >tcp_wmem
+for dev in {' '.join(devices)}; do ethtool -K $dev tso {offload} gso {offload} gro {offload}
+done""")
+
+
 def build_bed(queues: int, next_hop_bps: float, rtt_us: int,
               segments: bool = False) -> tuple[list[str], str]:
     """Make the namespaces and links; return the names and the server's address.
@@ -239,39 +274,16 @@ def build_bed(queues: int, next_hop_bps: float, rtt_us: int,
     """
     with open("/proc/sys/net/core/netdev_max_backlog", "w", encoding="ascii") as f:
         f.write("100000")
-    offload = "on" if segments else "off"
     names = ["c", "r", "h", "s"] if next_hop_bps else ["c", "r", "s"]
     for name in names:
         command("ip", "netns", "add", name)
-    for hop, (near, far) in enumerate(zip(names, names[1:]), 1):
-        tx, rx = f"{near}{1 if hop > 1 else 0}", f"{far}0"
-        many = queues if near == "r" else 1
-        command("ip", "-n", near, "-batch", "-", text=f"""\
-link set lo up
-link add {tx} numtxqueues {many} numrxqueues 1 type veth \
- peer name {rx} numtxqueues 1 numrxqueues {many} netns {far}
-addr add 10.0.{hop}.1/24 dev {tx}
-link set {tx} up""")
-        command("ip", "-n", far, "-batch", "-", text=f"""\
-addr add 10.0.{hop}.2/24 dev {rx}
-link set {rx} up""")
+    for number, (near, far) in enumerate(zip(names, names[1:]), 1):
+        add_link(number, near, far, queues if near == "r" else 1)
     for at, name in enumerate(names):
-        # names[at] is 10.0.(at).2 to its left and 10.0.(at + 1).1 to its right
-        routes = [f"10.0.{net}.0/24 via 10.0.{at + 1}.2"
-                  for net in range(at + 2, len(names))]
-        routes += [f"10.0.{net}.0/24 via 10.0.{at}.1" for net in range(1, at)]
-        command("ip", "-n", name, "-batch", "-",
-                text="".join(f"route add {route}\n" for route in routes))
-        devices = " ".join(([f"{name}0"] if at or name == "c" else [])
-                           + ([f"{name}1"] if 0 < at < len(names) - 1 else []))
-        command("ip", "netns", "exec", name, "sh", "-ec", f"""
-cd /proc/sys/net/ipv4
-echo 1 >ip_forward
-echo 1 >tcp_no_metrics_save
-echo 4096 131072 33554432 >tcp_rmem
-echo 4096 65536 33554432 >tcp_wmem
-for dev in {devices}; do ethtool -K $dev tso {offload} gso {offload} gro {offload}
-done""")
+        add_routes(names, at)
+        devices = [f"{name}0"] if at or name == "c" else []
+        devices += [f"{name}1"] if 0 < at < len(names) - 1 else []
+        tune(name, devices, segments)
     for host in range(1, HOSTS + 1):
         command("ip", "-n", "c", "addr", "add", f"10.0.1.{host + 10}/24", "dev", "c0")
     tc(f"-n s qdisc replace dev s0 root netem delay {rtt_us}us limit 1000000")
