@@ -163,6 +163,10 @@ static int lab_setup_mqprio(struct net_device *dev, struct tc_mqprio_qopt_offloa
 	struct tc_mqprio_qopt *opt = &mqprio->qopt;
 	unsigned int i;
 
+	/* As drivers do that check this themselves */
+	for (i = 0; i < opt->num_tc; i++)
+		if (!opt->count[i] || opt->offset[i] + opt->count[i] > dev->real_num_tx_queues)
+			return -EINVAL;
 	opt->hw = TC_MQPRIO_HW_OFFLOAD_TCS;
 	netdev_reset_tc(dev);
 	netdev_set_num_tc(dev, opt->num_tc);

@@ -14,11 +14,12 @@ static struct scenario s;
 static struct outcome o;
 static const struct family family = { .name = "rows" };
 
-enum kind { ONE_STOPS, ALL_STOP, LATE, TICK_4, TICK_10, CPUS };
+enum kind { ONE_STOPS, ALL_STOP, LATE, TICK_4, TICK_10, CPUS, ALL_LATE, ONE_LATE };
 
 static const char * const kinds[] = {
 	"one stops for 5 ms", "all stop for 5 ms", "300 us late",
 	"ticks of 4 ms", "ticks of 10 ms", "one CPU, 40 us a call",
+	"each 30 us late, always", "one 1 ms late, always",
 };
 
 static void begin(double gbit, u64 ns, u64 warm)
@@ -65,6 +66,10 @@ static void run_late(enum kind kind, u32 n, double gbit)
 		m->root = !n;
 		if (kind == LATE)
 			m->late = 600 * NSEC_PER_USEC;
+		if (kind == ALL_LATE || (kind == ONE_LATE && !i)) {
+			m->late = (kind == ALL_LATE ? 30 : 1000) * NSEC_PER_USEC;
+			m->late_one_in = 1;
+		}
 		if (kind == ALL_STOP || (kind == ONE_STOPS && !i)) {
 			m->stop_every = 100 * NSEC_PER_MSEC;
 			m->stop = 5 * NSEC_PER_MSEC;
@@ -76,7 +81,7 @@ static void run_late(enum kind kind, u32 n, double gbit)
 
 static bool late_rows(void)
 {
-	static const double rates[] = { 0.1, 1, 10 };
+	static const double rates[] = { 0.1, 1, 10, 40 };
 	static const u32 counts[] = { 1, 2, 8, 40 };
 	double root = 0, could = 0, used, jain;
 	enum kind kind;
@@ -86,9 +91,11 @@ static bool late_rows(void)
 
 	printf("%-26s%8s%10s%10s%10s%10s%10s%10s\n", "saturated", "Gbit/s",
 	       "members", "share, %", "root", "excess, KB", "root", "Jain");
-	for (kind = ONE_STOPS; kind <= CPUS; kind++) {
+	for (kind = ONE_STOPS; kind <= ONE_LATE; kind++) {
 		for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(counts); i++) {
 			j = i % ARRAY_SIZE(counts);
+			if (rates[i / ARRAY_SIZE(counts)] > 10 && kind < ALL_LATE)
+				continue;
 			if (!j) {
 				run_late(kind, 0, rates[i / ARRAY_SIZE(counts)]);
 				could = 100.0 * o.all / o.could;
@@ -105,10 +112,13 @@ static bool late_rows(void)
 			       jain);
 			if (used < 99 && could >= 99)
 				printf("  share >= 99");
-			else if (kind < CPUS && o.most > most)
+			else if (kind != CPUS && kind != ALL_LATE &&
+				 o.most > most)
 				printf("  excess <= %.1f", most / 1e3);
 			else if (s.tick && counts[j] <= 8 && jain < 0.95)
 				printf("  Jain >= 0.95");
+			else if (kind >= ALL_LATE && jain < 0.99)
+				printf("  Jain >= 0.99");
 			else {
 				printf("\n");
 				continue;

@@ -217,6 +217,8 @@ static void set_bounds(void)
 		if (m->spec->weight)
 			most += max(RATE_GROUP_QUANTUM, sim.longest);
 		late |= !m->prompt;
+		if (!m->prompt)
+			most += bytes_in(sim.rate, RATE_GROUP_MISSED);
 		/* Who waits for others in vain is late by that */
 		if (m->spec->tins || m->spec->rank)
 			hold = bytes_in(sim.rate, RATE_GROUP_HOLD);
