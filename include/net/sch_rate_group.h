@@ -15,6 +15,7 @@
 #define RATE_GROUP_QUANTUM	12288U		/* or longest packet, bytes */
 #define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
 #define RATE_GROUP_MAX_LATE	(25 * NSEC_PER_MSEC) /* lateness made up for */
+#define RATE_GROUP_MISSED	NSEC_PER_MSEC	/* turns made up for */
 #define RATE_GROUP_CREDIT_TIME	NSEC_PER_MSEC	/* what is paid in advance */
 #define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
 #define RATE_GROUP_MEMORY	125U		/* facts count, units */
@@ -36,6 +37,7 @@
  * @skipped: sum of the time that was skipped, see DOC: rate group, ns
  * @claimed: part of @skipped that was claimed, or has expired, ns
  * @weights: sum of the weights of members, and the number of these members
+ * @round: number of this round of turns
  * @hold: for each rank, the time until which later ranks have to wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed_at: when @rate was set, ns
@@ -57,6 +59,7 @@
  * The first cache line is written:
  *
  * - once for a slot, and once more if the member's weight has changed,
+ * - once for a round,
  * - once more each if unused time comes before the slot, or is claimed,
  * - at most once when a slot, or a part of it, is given back,
  * - once or twice for a packet that goes ahead.
@@ -67,6 +70,8 @@
  * read without a lock. A stale quantum or prepay makes one slot of the old
  * length. With a stale stamp, a fact is noted a bit earlier or later.
  * rate_group_reserve() notices a rate that has changed.
+ * If two members begin a round at once, @round may miss one: then a late member
+ * makes up for a turn less.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);
@@ -75,6 +80,7 @@ struct rate_group {
 	atomic64_t	skipped;
 	atomic64_t	claimed;
 	atomic64_t	weights;
+	u32		round;
 	__cacheline_group_end(slots);
 
 	atomic64_t	hold[RATE_GROUP_RANKS - 1] ____cacheline_aligned_in_smp;
@@ -130,6 +136,7 @@ struct rate_group {
  * @credit_next: when the next byte of it may go, ns
  * @surplus: what the member has had beyond its share, bytes; negative: what it
  *	lacks
+ * @round: the round in which it had its last turn
  * @last_quantum: the quantum of its last turn, bytes
  * @no_slot: it got no slot in its last turn, which ends at @next_at
  * @went_ahead: the next packet to be charged was paid for by
@@ -182,6 +189,7 @@ struct rate_group_member {
 	u64			credit_at;
 	u64			credit_next;
 	s64			surplus;
+	u32			round;
 	u32			last_quantum;
 	bool			no_slot;
 	bool			went_ahead;

@@ -162,7 +162,7 @@ struct rate_tree {
  * @granted_at: when it was granted, ns
  * @len: number of bytes
  * @payer: see &struct rate_tree_member
- * @above_ceil: the same
+ * @above_ceil: see &struct rate_tree_member
  */
 struct rate_tree_slot {
 	struct rate_tree_member	*m;

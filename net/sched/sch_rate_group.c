@@ -59,6 +59,12 @@
  *	owner sets ``late_bytes``, the member makes up for that much instead, or
  *	for 1 ms if that is more, in one slot.
  *
+ * Missed turns
+ *	Rounds are counted: a member that has had its turn in this round begins
+ *	the next one. A late member gets a quantum for each turn that it missed,
+ *	all in its next slot, but no more than R allows in RATE_GROUP_MISSED.
+ *	The first slot of a backlog makes up for none.
+ *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
  *	and the time between is *skipped*: nobody has used it. A member that was
@@ -125,7 +131,8 @@
  *
  * - a quantum and half a frame, or what the owner decides on,
  * - but no less than ``late_bytes``,
- * - and a quantum more for a member that was exempted.
+ * - and a quantum more for a member that was exempted,
+ * - and R x RATE_GROUP_MISSED more for one that was late.
  *
  * With weights, all slots of a round together are as long as without; while
  * weights change, up to twice as long. With ranks, add R x RATE_GROUP_HOLD. If
@@ -297,7 +304,8 @@ static void rate_group_struct_check(void)
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, skipped);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, claimed);
 	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, weights);
-	CACHELINE_ASSERT_GROUP_SIZE(struct rate_group, slots, 40);
+	CACHELINE_ASSERT_GROUP_MEMBER(struct rate_group, slots, round);
+	CACHELINE_ASSERT_GROUP_SIZE(struct rate_group, slots, 44);
 }
 
 /**
@@ -447,6 +455,7 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 	m->credit_next = now;
 	m->waited = later(m->next_at, now) - clock;
 	m->skipped_seen = atomic64_read(&g->skipped);
+	m->round = READ_ONCE(g->round);
 	m->frac = 0;
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_update, "NET_SCHED_INTERNAL");
@@ -765,6 +774,29 @@ static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 	return after(until, tat) ? tat : until;
 }
 
+/* Count the turns of a member. One that is late gets those that it missed in
+ * the slot that it takes now.
+ */
+static void rate_group_count_turn(struct rate_group_member *m, u64 now)
+{
+	struct rate_group *g = m->group;
+	u32 round = READ_ONCE(g->round);
+	s32 missed = round - m->round - 1;
+	u64 quantum, most;
+
+	if (missed < 0)
+		WRITE_ONCE(g->round, ++round);
+	m->round = round;
+	/* The first slot of a backlog? Did smaller ranks go first? */
+	if (missed <= 0 || !after(now, m->next_at + RATE_GROUP_SLACK) ||
+	    m->skipped_seen == S64_MAX || m->held_since)
+		return;
+
+	quantum = rate_group_quantum(m, 0);
+	most = div_u64(m->rate, NSEC_PER_SEC / RATE_GROUP_MISSED);
+	m->surplus -= min(missed * quantum, most);
+}
+
 /* Move the TAT by a slot. Siblings may do so at the same time. Return false if
  * the rate is being changed: then nothing may be granted at the old one.
  */
@@ -774,6 +806,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	u64 begin, start, end, claim, debt, prepaid, ns, turns_end;
 	u64 from = later(m->slot_end, now - m->max_late);
 	bool late = after(now, from + RATE_GROUP_SLACK);
+	bool first = m->skipped_seen == S64_MAX;
 	struct rate_group *g = m->group;
 	s64 tat = atomic64_read(&g->tat);
 	bool crowded = after(tat, m->slot_end);
@@ -791,6 +824,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (!exactly)
 		rate_group_weigh(m, m->weight_group ? 0 : m->weight);
 	turns_end = rate_group_turns_end(m, tat, now);
+	if (exactly)
+		m->round = READ_ONCE(g->round);
+	else
+		rate_group_count_turn(m, now);
 	if (m->late_bytes)
 		due = min_t(u64, rate_group_due(m, later(tat, from), now),
 			    m->late_bytes);
@@ -822,8 +859,10 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		begin = later(start, from);
 		end = begin + ns;
 	} while (!atomic64_try_cmpxchg(&g->tat, &tat, end));
-	/* Late, even if by less than slack: all of the unused time is needed */
-	if (backlog > slot && after(now, from) && after(end, now))
+	/* Late, even if by less than slack: all of the unused time is needed.
+	 * A burst is not late.
+	 */
+	if (backlog > slot && !first && after(now, from) && after(end, now))
 		remember(&g->late_stamp, now);
 	if (skip > 0 && remembers(&g->full_stamp, now))
 		m->skipped_seen = atomic64_add_return(skip, &g->skipped);
@@ -851,7 +890,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	/* Siblings wait as well if they took slots before this one, or before
 	 * the member's last one
 	 */
-	m->yield = late && !m->late_bytes && !exactly &&
+	m->yield = late && !first && !m->late_bytes && !exactly &&
 		   (crowded || m->crowded) && !after(m->next_at, now);
 	m->crowded = crowded;
 	return true;

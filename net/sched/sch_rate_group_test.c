@@ -52,6 +52,7 @@ struct sim_load {
 	u32	burst;		/* packets that arrive together */
 	u64	pause;		/* until the next, ns */
 	u32	late;		/* lateness of one call in four, ns */
+	u32	delay;		/* lateness of each call, ns */
 	u32	stop;		/* no call after one burst in 16, ns */
 	u32	tick;		/* calls come at multiples of that, ns */
 	u32	drop;		/* bursts until all of the backlog vanishes */
@@ -285,6 +286,8 @@ static bool sim_wait(struct sim *s, struct sim_member *m, u64 now)
 	/* If that is now, others go first, but no timer is needed */
 	if (m->load->tick && time_after64(when, now))
 		m->call = roundup_u64(m->call + 1, m->load->tick);
+	if (time_after64(when, now))
+		m->call += m->load->delay;
 	if (m->load->late && !sim_random(s, 4))
 		m->call += sim_random(s, m->load->late);
 	return true;
@@ -548,6 +551,8 @@ static u64 sim_bound(const struct sim *s, bool on_time)
 		most = max(most, longest);
 		if (m->load->ahead)
 			ahead = 2 * RATE_GROUP_AHEAD;
+		if (m->load->late || m->load->delay || m->load->stop)
+			bound += sim_bytes(s, RATE_GROUP_MISSED);
 		if (!on_time)
 			bound += max3(RATE_GROUP_QUANTUM, m->load->take,
 				      s->group.longest) *
@@ -961,7 +966,11 @@ static void rate_group_test_burst(struct kunit *test)
 		{ .len = SIM_MIXED, .credit = 100 * 1514 },
 		{ .len = SIM_LEN(200), .overhead = 24, .credit = 100 * 1514 },
 	};
-	u64 bound, burst = loads->credit;
+	static const struct sim_load light = {
+		.len = SIM_LEN(300), .burst = 1, .pause = 50000
+	};
+	struct sim_load half = loads[0];
+	u64 bound, burst = half.credit;
 	u32 i, j, k, ns;
 	struct sim *s;
 
@@ -984,6 +993,24 @@ static void rate_group_test_burst(struct kunit *test)
 				sim_drop(s, &s->member[k]);
 		}
 	}
+	/* It is not late: below the rate, no member lets others go first */
+	half.burst = 1;
+	half.pause = 4 * sim_ns(s, 1514);
+	s = sim_new(test, SIM_GBIT, 2, &half, 1);
+	sim_begin(s, 0, 2, &half);
+	sim_run(s, 50 * SIM_MS);
+	sim_run_anew(s, 50 * SIM_MS);
+	SIM_EXPECT(s, 100 * s->calls, LE, 115 * s->packets);
+
+	/* Nor does it need all of the unused time: others pay in advance */
+	half.burst = 32;
+	half.pause = 128 * sim_ns(s, 1514);
+	s = sim_new(test, SIM_GBIT, 2, &half, 1);
+	sim_begin(s, 0, 1, &half);
+	sim_begin(s, 1, 2, &light);
+	sim_run(s, 50 * SIM_MS);
+	sim_run_anew(s, 50 * SIM_MS);
+	SIM_EXPECT(s, 5 * s->moves, LE, s->packets);
 }
 
 /* A member that waits for something else does not lose its time */
@@ -1452,6 +1479,63 @@ static void rate_group_test_rates(struct kunit *test)
 	/* Slots whose backlog vanished are made up for when others were sent */
 	bound += s->n * RATE_GROUP_QUANTUM;
 	sim_expect(s, bound, bound);
+}
+
+/* Who is late makes up for its turns, even if nobody else is late, but not for
+ * all of them at once
+ */
+static void rate_group_test_missed(struct kunit *test)
+{
+	static const struct {
+		u64	rate;
+		u32	n;		/* members, */
+		u32	late;		/* of which so many are late */
+		u32	delay;		/* by that, each time, ns */
+		bool	fair;
+	} sets[] = {
+		{ 10 * SIM_GBIT, 2, 2, 30 * NSEC_PER_USEC, true },
+		{ 40 * SIM_GBIT, 8, 8, 30 * NSEC_PER_USEC, true },
+		{ SIM_GBIT, 8, 1, NSEC_PER_MSEC, true },
+		{ 10 * SIM_GBIT, 2, 1, 150 * NSEC_PER_USEC, true },
+		{ SIM_GBIT, 2, 1, 20 * NSEC_PER_MSEC },
+	};
+	struct sim_load load = sim_equal;
+	struct sim *s;
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(sets); i++) {
+		load.delay = sets[i].delay;
+		s = sim_new_full(test, sets[i].rate, sets[i].n, &sim_equal, i);
+		sim_fill(s, 0, sets[i].late, &load);
+		sim_run(s, 50 * SIM_MS);
+		sim_run_anew(s, 200 * SIM_MS);
+		if (sets[i].fair)
+			sim_expect_fair(s, 999000);
+		SIM_EXPECT(s, s->sent * 100, GE,
+			   sim_bytes(s, 200 * SIM_MS) * 99);
+		SIM_EXPECT(s, sim_max(&s->excess), LE, sim_bound(s, true) +
+			   sim_bytes(s, SIM_MS + load.delay * sets[i].fair) +
+			   2 * sim_quantum(s));
+	}
+
+	/* The first slot of a backlog makes up for nothing */
+	s = sim_new_full(test, SIM_GBIT, 2, &sim_equal, 1);
+	sim_drop(s, s->member);
+	sim_run(s, 10 * SIM_MS);
+	sim_fill(s, 0, 1, &sim_equal);
+	sim_stop(s, s->member, 20 * NSEC_PER_USEC);
+	sim_run(s, 60 * NSEC_PER_USEC);
+	SIM_EXPECT(s, s->member->part.last_quantum, EQ, sim_quantum(s));
+	SIM_EXPECT(s, s->member->part.surplus, GT, -(s64)SIM_MTU);
+	SIM_EXPECT(s, s->member->part.left, LE, sim_quantum(s) + SIM_MTU);
+
+	/* Nor do slots whose length the owner decides on */
+	load.take = 2 * SIM_MTU;
+	load.delay = NSEC_PER_MSEC;
+	s = sim_new_full(test, SIM_GBIT, 2, &sim_equal, 1);
+	sim_fill(s, 0, 1, &load);
+	sim_run(s, 50 * SIM_MS);
+	SIM_EXPECT(s, s->member->part.surplus, GT, -(s64)SIM_MTU);
 }
 
 /* It is too late to give a slot back, but late siblings may use it */
@@ -2067,6 +2151,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_group_test_own),
 	KUNIT_CASE(rate_group_test_surplus),
 	KUNIT_CASE(rate_group_test_refund),
+	KUNIT_CASE(rate_group_test_missed),
 	KUNIT_CASE(rate_group_test_too_late),
 	KUNIT_CASE(rate_group_test_leave),
 	KUNIT_CASE(rate_group_test_rates),

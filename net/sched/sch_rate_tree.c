@@ -115,9 +115,13 @@
  * longer. A member that comes late uses its slot at once. The slot is lost if
  * it ended longer ago than RATE_TREE_MAX_LATE, or than four packets take if
  * that is more. A queue that does not come for a slot within
- * RATE_TREE_PATIENCE gets no more slots until it comes. A packet may go early
- * by RATE_TREE_SLACK, or by the time of a packet if that is less; or by how
- * late its queue is called on average, if that is more.
+ * RATE_TREE_PATIENCE gets no more slots until it comes, and its members do not
+ * catch up on what others got in that time. A packet may go early by
+ * RATE_TREE_SLACK, or by the time of a packet if that is less; or by how late
+ * its queue is called on average, if that is more.
+ *
+ * A queue that stops for longer than RATE_TREE_MAX_LATE costs the others what
+ * it was granted in RATE_TREE_PATIENCE, each time.
  *
  * In any interval t, the bytes sent do not exceed::
  *
@@ -126,7 +130,8 @@
  *	+ for each member: a packet
  *
  * Late queues add up to RATE_TREE_MAX_LATE to t, and slots that were given back
- * up to the lookahead.
+ * up to the lookahead. When the rate falls, what was granted may be sent in
+ * addition.
  */
 
 static void rate_tree_speed(struct rate_tree_speed *s, u64 rate)
@@ -580,6 +585,8 @@ static void rate_tree_allow(struct rate_tree_member *m, u64 now)
 
 static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
 {
+	/* It has no claim to what others had when it was idle, or stopped */
+	m->served = later(m->served, m->class->last_served);
 	rate_tree_count(m->class, 1);
 	rb_add_cached(&m->waiting, &m->class->waiting, by_served);
 	rate_tree_requeue(m->class, later(m->queue->tree->tat, now));
@@ -600,8 +607,6 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 		/* A torn value, on 32 bits, must not be one to come */
 		rate_tree_skip_time(t, after(since, now) ? now : since);
 	}
-	/* It has no claim to what others had when it did not wait */
-	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
 	rate_tree_line_up(m, now);
 }
@@ -698,8 +703,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	struct rate_tree_class *c = &t->root, *n;
 	u32 wanted, longest, slot, most, len;
 	struct rate_tree_member *m;
-	bool lags = false;
 	u64 at, start, round;
+	bool lags = false;
 	s64 owed;
 
 	if (!rate_tree_has_waiting(c))
@@ -833,10 +838,10 @@ static void rate_tree_give_credit(struct rate_tree_queue *q, u64 now)
 /* Grant slots, to members of whatever queues */
 static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 {
-	int grants = RATE_TREE_GRANTS;
-	struct rate_tree *t = q->tree;
 	struct rate_tree_member *m, *next;
 	struct rate_tree_queue *other;
+	struct rate_tree *t = q->tree;
+	int grants = RATE_TREE_GRANTS;
 
 	atomic64_set(&q->wake_at, now);
 	spin_lock(&t->lock);
@@ -955,6 +960,8 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	m->above_ceil |= above;
 	WRITE_ONCE(m->wanted, m->backlog - min(m->backlog, len));
 	WRITE_ONCE(m->begun, m->begun + len);
+	/* The next slots are for packets that are as long as those of late */
+	WRITE_ONCE(m->longest, max(m->longest - m->longest / 64, ETH_FRAME_LEN));
 	wait = after(start, q->since) ? start - q->since : 0;
 	wait = min_t(s64, wait, NSEC_PER_SEC) - q->slot_wait;
 	q->slot_wait += wait < 0 ? wait / 2 : wait / 8;
@@ -1229,6 +1236,10 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 		if (s->m == m)
 			s->m = NULL;
 	}
+	/* Or the queue would seem to be stopped */
+	while (q->slots_begun != q->slots_granted &&
+	       !q->slot[q->slots_begun % RATE_TREE_SLOTS].m)
+		smp_store_release(&q->slots_begun, q->slots_begun + 1);
 	if (bytes && after(t->tat, now))
 		t->tat = later(t->tat - to_ns(&t->root.ceil_speed, bytes), now);
 	WRITE_ONCE(m->beyond, m->beyond - bytes);

@@ -615,6 +615,14 @@ static void rate_tree_test_sparse(struct kunit *test)
 	sim_end(s);
 }
 
+/* How far a flow is off its part, in permille */
+static u64 sim_off(const struct sim *s, u32 flow, u32 flows)
+{
+	u64 part = div_u64(s->bytes, flows);
+
+	return div64_u64(abs_diff(s->flow[flow].bytes, part) * 1000, part);
+}
+
 /* A queue that is stopped costs what it was granted, and no more. When it goes
  * on, it does not make up for what it missed but for the slots it was in.
  */
@@ -639,6 +647,19 @@ static void rate_tree_test_stopped(struct kunit *test)
 	for (i = 0; i < 4; i++)
 		sim_expect(s, i + 1, 250);
 	sim_expect_rate(s, 100, 20 * SIM_KB);
+	sim_end(s);
+
+	/* Nor does it take the turns of its class on other queues for as long */
+	s = sim_init(test, 0, 10 * SIM_GBIT);
+	sim_add(s, 0, SIM_GBIT, 10 * SIM_GBIT, 10000, 0);
+	for (i = 0; i < 8; i++)
+		sim_load(s, 1, i);
+	sim_run(s, 10 * SIM_MS);
+	s->queue[7].stopped = 1000 * SIM_MS;
+	sim_run(s, 1000 * SIM_MS);
+	sim_measure(s, 15 * SIM_MS, 50 * SIM_MS);
+	for (i = 0; i < 8; i++)
+		KUNIT_EXPECT_LE(test, sim_off(s, i, 8), 20);
 	sim_end(s);
 
 	/* Nor do those wait for long that hardly had a turn beside it */
@@ -671,6 +692,49 @@ static void rate_tree_test_back(struct kunit *test)
 	sim_measure(s, SIM_MS, 20 * SIM_MS);
 	sim_expect(s, 1, 500);
 	sim_expect(s, 2, 500);
+	sim_end(s);
+}
+
+/* Slots that nobody wants any more do not make a queue look stopped */
+static void rate_tree_test_unwanted(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct rate_tree_queue *q = &s->queue[1].q;
+	struct sim_flow *f;
+
+	sim_add(s, 0, SIM_GBIT, SIM_GBIT, 10000, 0);
+	sim_load(s, 1, 0);
+	f = sim_load(s, 1, 1);
+	sim_run(s, 10 * SIM_MS);
+	s->queue[1].stopped = 11 * SIM_MS;
+	sim_run(s, 11 * SIM_MS - 1);
+	KUNIT_ASSERT_NE(test, q->slots_begun, q->slots_granted);
+	local_bh_disable();
+	rate_tree_backlog(&f->m, s->now, 0);
+	local_bh_enable();
+	KUNIT_EXPECT_EQ(test, q->slots_begun, q->slots_granted);
+	sim_end(s);
+}
+
+/* Slots become short again after long packets, without a pause */
+static void rate_tree_test_shorter(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 100 * SIM_MBIT);
+	struct sim_flow *light;
+
+	sim_add(s, 0, 50 * SIM_MBIT, 100 * SIM_MBIT, 10000, 0);
+	sim_add(s, 0, 10 * SIM_MBIT, 100 * SIM_MBIT, 10000, 0);
+	sim_load(s, 1, 0)->len = 65 * SIM_KB;
+	light = sim_load(s, 2, 1);
+	light->len = 300;
+	light->gap = 10 * SIM_MS;
+	sim_run(s, 100 * SIM_MS);
+	KUNIT_EXPECT_GE(test, s->flow[0].m.longest, 60 * SIM_KB);
+	s->flow[0].len = SIM_MTU;
+	sim_run(s, 1500 * SIM_MS);
+	light->longest = 0;
+	sim_run(s, 3000 * SIM_MS);
+	KUNIT_EXPECT_LE(test, light->longest, SIM_MS);
 	sim_end(s);
 }
 
@@ -2280,6 +2344,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_sparse),
 	KUNIT_CASE(rate_tree_test_back),
 	KUNIT_CASE(rate_tree_test_stopped),
+	KUNIT_CASE(rate_tree_test_unwanted),
+	KUNIT_CASE(rate_tree_test_shorter),
 	KUNIT_CASE(rate_tree_test_alone),
 	KUNIT_CASE(rate_tree_test_ceil_idle),
 	KUNIT_CASE(rate_tree_test_ceils),
