@@ -37,7 +37,7 @@
  * @skipped: sum of the time that was skipped, see DOC: rate group, ns
  * @claimed: part of @skipped that was claimed, or has expired, ns
  * @weights: sum of the weights of members, and the number of these members
- * @round: number of this round of turns
+ * @round: number of the current round
  * @hold: for each rank, the time until which later ranks have to wait, ns
  * @rate: of the group, bytes/s; 0 is unlimited
  * @changed_at: when @rate was set, ns
@@ -70,8 +70,8 @@
  * read without a lock. A stale quantum or prepay makes one slot of the old
  * length. With a stale stamp, a fact is noted a bit earlier or later.
  * rate_group_reserve() notices a rate that has changed.
- * If two members begin a round at once, @round may miss one: then a late member
- * makes up for a turn less.
+ * A sender that was interrupted may set @round back: then late members make up
+ * for fewer turns, or for a few more.
  */
 struct rate_group {
 	__cacheline_group_begin(slots);

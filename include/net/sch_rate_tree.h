@@ -275,7 +275,7 @@ struct rate_tree_queue {
  * @asked: it has been posted, and may not have got what it wanted
  * @post: in @posts of its queue
  * @wanted: its backlog less what is left of its slot, bytes
- * @longest: length of the longest packet of this backlog, bytes
+ * @longest: length of the longest packets of late, bytes
  * @begun: bytes of slots that are over, or have begun, in all
  * @beyond: bytes that it sent beyond its slots, in all
  * @waits: it is in @waiting of its class, or in @stuck of its queue

@@ -60,10 +60,11 @@
  *	for 1 ms if that is more, in one slot.
  *
  * Missed turns
- *	Rounds are counted: a member that has had its turn in this round begins
- *	the next one. A late member gets a quantum for each turn that it missed,
- *	all in its next slot, but no more than R allows in RATE_GROUP_MISSED.
- *	The first slot of a backlog makes up for none.
+ *	Rounds are counted: a member that asks for a slot when that of this
+ *	round is over begins the next round. A late member gets a quantum for
+ *	each turn that it missed, all in its next slot, but no more than R
+ *	allows in RATE_GROUP_MISSED. The first slot of a backlog makes up for
+ *	none; nor does a member with ``late_bytes``.
  *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
@@ -774,7 +775,7 @@ static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 	return after(until, tat) ? tat : until;
 }
 
-/* Count the turns of a member. One that is late gets those that it missed in
+/* Count the turns of a member. A late one makes up for those that it missed, in
  * the slot that it takes now.
  */
 static void rate_group_count_turn(struct rate_group_member *m, u64 now)
@@ -784,12 +785,15 @@ static void rate_group_count_turn(struct rate_group_member *m, u64 now)
 	s32 missed = round - m->round - 1;
 	u64 quantum, most;
 
-	if (missed < 0)
+	/* Its turn is over, and not used up by packets that went ahead */
+	if (missed < 0 && !after(m->next_at, now + m->slack +
+					     to_ns(m, READ_ONCE(g->longest))))
 		WRITE_ONCE(g->round, ++round);
 	m->round = round;
 	/* The first slot of a backlog? Did smaller ranks go first? */
 	if (missed <= 0 || !after(now, m->next_at + RATE_GROUP_SLACK) ||
-	    m->skipped_seen == S64_MAX || m->held_since)
+	    m->skipped_seen == S64_MAX || m->late_bytes ||
+	    (m->held_since && m->held_since != now))
 		return;
 
 	quantum = rate_group_quantum(m, 0);
@@ -860,7 +864,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		end = begin + ns;
 	} while (!atomic64_try_cmpxchg(&g->tat, &tat, end));
 	/* Late, even if by less than slack: all of the unused time is needed.
-	 * A burst is not late.
+	 * The first slot of a backlog is not late, but may be a burst.
 	 */
 	if (backlog > slot && !first && after(now, from) && after(end, now))
 		remember(&g->late_stamp, now);

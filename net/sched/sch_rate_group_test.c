@@ -1500,8 +1500,10 @@ static void rate_group_test_missed(struct kunit *test)
 		{ SIM_GBIT, 2, 1, 20 * NSEC_PER_MSEC },
 	};
 	struct sim_load load = sim_equal;
+	struct rate_group_member *part;
+	u32 i, round;
 	struct sim *s;
-	u32 i;
+	u64 when;
 
 	for (i = 0; i < ARRAY_SIZE(sets); i++) {
 		load.delay = sets[i].delay;
@@ -1517,6 +1519,33 @@ static void rate_group_test_missed(struct kunit *test)
 			   sim_bytes(s, SIM_MS + load.delay * sets[i].fair) +
 			   2 * sim_quantum(s));
 	}
+
+	/* Who sends little, ahead of its turns, begins no rounds */
+	s = sim_new_full(test, SIM_GBIT, 8, &sim_equal, 1);
+	sim_drop(s, &s->member[7]);
+	part = &s->member[7].part;
+	sim_run(s, SIM_MS);
+	rate_group_arrive(part, sim_now(s));
+	round = s->group.round;
+	for (i = 0; i < 1000; i++) {
+		sim_run(s, 20 * NSEC_PER_USEC);
+		rate_group_wait(part, sim_now(s), 64, 0, &when);
+		if (rate_group_go_ahead(part, sim_now(s), 64))
+			rate_group_charge(part, sim_now(s), 64);
+	}
+	SIM_EXPECT(s, s->group.round - round, LE,
+		   20 * SIM_MS / sim_ns(s, 6 * sim_quantum(s)));
+
+	/* Also where ranks are in use, but nobody goes first */
+	load.delay = NSEC_PER_MSEC;
+	s = sim_new_full(test, SIM_GBIT, 8, &sim_equal, 1);
+	sim_fill(s, 0, 1, &load);
+	for (i = 0; i < 8; i++)
+		s->member[i].part.rank = RATE_GROUP_DEFAULT_RANK + (i > 6);
+	sim_run(s, 50 * SIM_MS);
+	sim_run_anew(s, 200 * SIM_MS);
+	sim_expect_near(s, s->member[0].sent, s->member[1].sent,
+			s->member[1].sent / 20, "turns");
 
 	/* The first slot of a backlog makes up for nothing */
 	s = sim_new_full(test, SIM_GBIT, 2, &sim_equal, 1);

@@ -115,13 +115,13 @@
  * longer. A member that comes late uses its slot at once. The slot is lost if
  * it ended longer ago than RATE_TREE_MAX_LATE, or than four packets take if
  * that is more. A queue that does not come for a slot within
- * RATE_TREE_PATIENCE gets no more slots until it comes, and its members do not
- * catch up on what others got in that time. A packet may go early by
- * RATE_TREE_SLACK, or by the time of a packet if that is less; or by how late
- * its queue is called on average, if that is more.
+ * RATE_TREE_PATIENCE gets no more slots until it comes. Then its members catch
+ * up on a few slots only. A packet may go early by RATE_TREE_SLACK, or by the
+ * time of a packet if that is less; or by how late its queue is called on
+ * average, if that is more.
  *
- * A queue that stops for longer than RATE_TREE_MAX_LATE costs the others what
- * it was granted in RATE_TREE_PATIENCE, each time.
+ * Each time a queue stops for longer than RATE_TREE_MAX_LATE, the others lose
+ * what it was granted, in RATE_TREE_PATIENCE at most.
  *
  * In any interval t, the bytes sent do not exceed::
  *
@@ -585,8 +585,6 @@ static void rate_tree_allow(struct rate_tree_member *m, u64 now)
 
 static void rate_tree_line_up(struct rate_tree_member *m, u64 now)
 {
-	/* It has no claim to what others had when it was idle, or stopped */
-	m->served = later(m->served, m->class->last_served);
 	rate_tree_count(m->class, 1);
 	rb_add_cached(&m->waiting, &m->class->waiting, by_served);
 	rate_tree_requeue(m->class, later(m->queue->tree->tat, now));
@@ -607,6 +605,8 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 		/* A torn value, on 32 bits, must not be one to come */
 		rate_tree_skip_time(t, after(since, now) ? now : since);
 	}
+	/* It has no claim to what others had when it did not wait */
+	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
 	rate_tree_line_up(m, now);
 }
@@ -858,6 +858,9 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 	if (!rate_tree_stopped(q, now)) {
 		list_for_each_entry_safe(m, next, &q->stuck, stuck) {
 			list_del_init(&m->stuck);
+			/* Or others would get nothing for as long */
+			m->served = later(m->served, m->class->last_served -
+					  RATE_TREE_SLOTS * RATE_TREE_SLOT_MAX);
 			rate_tree_line_up(m, now);
 		}
 	}
@@ -960,8 +963,9 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	m->above_ceil |= above;
 	WRITE_ONCE(m->wanted, m->backlog - min(m->backlog, len));
 	WRITE_ONCE(m->begun, m->begun + len);
-	/* The next slots are for packets that are as long as those of late */
-	WRITE_ONCE(m->longest, max(m->longest - m->longest / 64, ETH_FRAME_LEN));
+	/* Long packets of the past count less and less */
+	WRITE_ONCE(m->longest,
+		   max(m->longest - m->longest / 64, ETH_FRAME_LEN));
 	wait = after(start, q->since) ? start - q->since : 0;
 	wait = min_t(s64, wait, NSEC_PER_SEC) - q->slot_wait;
 	q->slot_wait += wait < 0 ? wait / 2 : wait / 8;
@@ -1239,6 +1243,7 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	/* Or the queue would seem to be stopped */
 	while (q->slots_begun != q->slots_granted &&
 	       !q->slot[q->slots_begun % RATE_TREE_SLOTS].m)
+		/* Pairs with rate_tree_stopped() */
 		smp_store_release(&q->slots_begun, q->slots_begun + 1);
 	if (bytes && after(t->tat, now))
 		t->tat = later(t->tat - to_ns(&t->root.ceil_speed, bytes), now);
