@@ -42,16 +42,10 @@ def hunted() -> list[str]:
                                     recorded("gauntlet-base.json").get("races", ())))
 
 
-def carded() -> list[str]:
-    """That of make drivers; nothing before it has been recorded."""
-    found = recorded("drivers.json")
-    return fenced(drivers.table(found["rows"])) if found else []
-
-
-def abroad() -> list[str]:
-    """That of make arches BOOT=1, likewise."""
-    found = recorded("arches.json")
-    return fenced(arches_tc.table(found["rows"])) if found else []
+def once_recorded(name: str, lines: Callable[[dict], list[str]]) -> list[str]:
+    """What a file of results/ that may not be there yet gives; nothing before it is recorded."""
+    found = recorded(name)
+    return fenced(lines(found)) if found else []
 
 
 def counted(kinds: str, head: Sequence[str]) -> list[str]:
@@ -127,8 +121,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "demo": lambda: fenced(demo.table(demo.stored())),
     "coverage": lambda: fenced(coverage.table(recorded("coverage.json")["files"],
                                               coverage.explanations())),
-    # nothing before it has been recorded
-    "check": lambda: fenced(check.table_lines(found)) if (found := recorded("check.json")) else [],
+    "check": lambda: once_recorded("check.json", check.table_lines),
     "gauntlet": hunted,
     "cost": lambda: counted("", COST_HEAD),
     "cost htb": lambda: counted("beside", ("load", "root", "shared", "ratio")),
@@ -139,7 +132,8 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "smp": two_cpus, "sent": sent, "versions": versions, "front": front, "gates": gates,
     **{name: lambda name=name: issues.table(name, recorded(f"{name}.json")["columns"])
        for name in issues.COLUMNS},
-    "drivers": carded, "arches": abroad,
+    "drivers": lambda: once_recorded("drivers.json", lambda found: drivers.table(found["rows"])),
+    "arches": lambda: once_recorded("arches.json", lambda found: arches_tc.table(found["rows"])),
     **{name: getattr(evaluation, name) for name in (
         "summary", "accuracy", "switching", "imbalance", "latency", "fairness", "committed")},
     "cpu time": evaluation.cost, "senders": evaluation.senders,

@@ -83,7 +83,7 @@ static bool late_rows(void)
 {
 	static const double rates[] = { 0.1, 1, 10, 40 };
 	static const u32 counts[] = { 1, 2, 8, 40 };
-	double root = 0, could = 0, used, jain;
+	double root = 0, could = 0, used, jain, gbit;
 	enum kind kind;
 	bool good = true;
 	u64 most;
@@ -93,23 +93,23 @@ static bool late_rows(void)
 	       "members", "share, %", "root", "excess, KB", "root", "Jain");
 	for (kind = ONE_STOPS; kind <= ONE_LATE; kind++) {
 		for (i = 0; i < ARRAY_SIZE(rates) * ARRAY_SIZE(counts); i++) {
+			gbit = rates[i / ARRAY_SIZE(counts)];
 			j = i % ARRAY_SIZE(counts);
-			if (rates[i / ARRAY_SIZE(counts)] > 10 && kind < ALL_LATE)
+			if (gbit > 10 && kind < ALL_LATE)
 				continue;
 			if (!j) {
-				run_late(kind, 0, rates[i / ARRAY_SIZE(counts)]);
+				run_late(kind, 0, gbit);
 				could = 100.0 * o.all / o.could;
 				root = o.most;
 			}
-			run_late(kind, counts[j], rates[i / ARRAY_SIZE(counts)]);
+			run_late(kind, counts[j], gbit);
 			used = 100.0 * o.all / o.could;
 			jain = jain_index(o.sent, s.n) / 1e6;
 			/* Two packets beside what the other has */
 			most = 1.1 * root + 2 * MTU;
 			printf("%-26s%8g%10u%10.2f%10.2f%10.1f%10.1f%10.3f",
-			       kinds[kind], rates[i / ARRAY_SIZE(counts)],
-			       counts[j], used, could, o.most / 1e3, root / 1e3,
-			       jain);
+			       kinds[kind], gbit, counts[j], used, could,
+			       o.most / 1e3, root / 1e3, jain);
 			if (used < 99 && could >= 99)
 				printf("  share >= 99");
 			else if (kind != CPUS && kind != ALL_LATE &&

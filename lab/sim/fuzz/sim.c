@@ -216,9 +216,10 @@ static void set_bounds(void)
 		/* While weights are told, slots may add up to twice that */
 		if (m->spec->weight)
 			most += max(RATE_GROUP_QUANTUM, sim.longest);
-		late |= !m->prompt;
-		if (!m->prompt)
+		if (!m->prompt) {
+			late = true;
 			most += bytes_in(sim.rate, RATE_GROUP_MISSED);
+		}
 		/* Who waits for others in vain is late by that */
 		if (m->spec->tins || m->spec->rank)
 			hold = bytes_in(sim.rate, RATE_GROUP_HOLD);
