@@ -15,7 +15,7 @@
 #define RATE_GROUP_QUANTUM	12288U		/* or longest packet, bytes */
 #define RATE_GROUP_ROUND	(200 * NSEC_PER_USEC) /* wanted for all slots */
 #define RATE_GROUP_MAX_LATE	(25 * NSEC_PER_MSEC) /* lateness made up for */
-#define RATE_GROUP_MISSED	NSEC_PER_MSEC	/* turns made up for */
+#define RATE_GROUP_MISSED	(8 * NSEC_PER_MSEC) /* missed turns, of all */
 #define RATE_GROUP_CREDIT_TIME	NSEC_PER_MSEC	/* what is paid in advance */
 #define RATE_GROUP_STAMP	20		/* units of stamps, 2^20 ns */
 #define RATE_GROUP_MEMORY	125U		/* facts count, units */

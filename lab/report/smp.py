@@ -86,7 +86,7 @@ def bound(rate: float, queues: int) -> float:
     a_round = rate / 8e9 * constant("ROUND") / queues
     quantum = max(min(a_round, constant("QUANTUM")), FRAME)
     return (rate / 8e9 * constant("MAX_LATE") + 2 * constant("AHEAD") + constant("QUANTUM") + FRAME
-            + queues * (2 * quantum + FRAME / 2 + 2 * FRAME + rate / 8e9 * constant("MISSED")))
+            + queues * (2 * quantum + FRAME / 2 + 2 * FRAME) + rate / 8e9 * constant("MISSED"))
 
 
 def hold(case: str, contender: str) -> dict:

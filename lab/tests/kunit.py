@@ -51,9 +51,18 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
     guest = boot(image(kernel), name, "true", timeout=timeout, start=timeout,
                  params=("kunit.enable=1", f"kunit.timeout={timeout:.0f}", *params), **more)
     result = Path(guest.job, RESULT)
-    run([sys.executable, TOOL, "parse", f"--json={result}", Path(guest.job, "dmesg")],
+    return (*parsed(Path(guest.job, "dmesg"), result), guest)
+
+
+def parsed(dmesg: Path, result: Path) -> tuple[int, int]:
+    """counted() of a guest's log; suites that did not begin, or end, count as failures.
+
+    result: the file for the JSON of kunit.py. Both paths are absolute.
+    """
+    run([sys.executable, TOOL, "parse", f"--json={result}", dmesg],
         "kunit-parse", env=dict(os.environ, TERM="dumb"), ok=range(256))
-    return (*counted(read_json(result)), guest)
+    passed, failed = counted(read_json(result))
+    return passed, failed or json.loads(result.read_text())["misc"]["errors"]
 
 
 def judged(kernel: str, name: str, allowed: Sequence[str] = (),

@@ -62,9 +62,10 @@
  * Missed turns
  *	Rounds are counted: a member that asks for a slot when that of this
  *	round is over begins the next round. A late member gets a quantum for
- *	each turn that it missed, all in its next slot, but no more than R
- *	allows in RATE_GROUP_MISSED. The first slot of a backlog makes up for
- *	none; nor does a member with ``late_bytes``.
+ *	each turn that it missed, all in its next slot. As members wait for each
+ *	other's slots, all together make up for no more than R allows in
+ *	RATE_GROUP_MISSED, each for an equal part of it. The first slot of a
+ *	backlog makes up for none; nor does a member with ``late_bytes``.
  *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
@@ -133,7 +134,7 @@
  * - a quantum and half a frame, or what the owner decides on,
  * - but no less than ``late_bytes``,
  * - and a quantum more for a member that was exempted,
- * - and R x RATE_GROUP_MISSED more for one that was late.
+ * - and R x RATE_GROUP_MISSED / members more for one that was late.
  *
  * With weights, all slots of a round together are as long as without; while
  * weights change, up to twice as long. With ranks, add R x RATE_GROUP_HOLD. If
@@ -581,7 +582,8 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 		wait = min(m->next_at - now, m->waited);
 		m->waited -= wait;
 		m->next_at -= wait;
-		/* The turn without a slot is not over: it does not count */
+		/* A turn that is not over does not count */
+		m->round--;
 		if (m->no_slot)
 			m->surplus += m->last_quantum;
 	}
@@ -797,7 +799,8 @@ static void rate_group_count_turn(struct rate_group_member *m, u64 now)
 		return;
 
 	quantum = rate_group_quantum(m, 0);
-	most = div_u64(m->rate, NSEC_PER_SEC / RATE_GROUP_MISSED);
+	most = div_u64(m->rate, READ_ONCE(g->sharers) *
+				(NSEC_PER_SEC / RATE_GROUP_MISSED));
 	m->surplus -= min(missed * quantum, most);
 }
 

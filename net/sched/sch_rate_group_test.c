@@ -552,7 +552,7 @@ static u64 sim_bound(const struct sim *s, bool on_time)
 		if (m->load->ahead)
 			ahead = 2 * RATE_GROUP_AHEAD;
 		if (m->load->late || m->load->delay || m->load->stop)
-			bound += sim_bytes(s, RATE_GROUP_MISSED);
+			bound += sim_bytes(s, RATE_GROUP_MISSED / s->n);
 		if (!on_time)
 			bound += max3(RATE_GROUP_QUANTUM, m->load->take,
 				      s->group.longest) *
@@ -1516,7 +1516,8 @@ static void rate_group_test_missed(struct kunit *test)
 		SIM_EXPECT(s, s->sent * 100, GE,
 			   sim_bytes(s, 200 * SIM_MS) * 99);
 		SIM_EXPECT(s, sim_max(&s->excess), LE, sim_bound(s, true) +
-			   sim_bytes(s, SIM_MS + load.delay * sets[i].fair) +
+			   sim_bytes(s, RATE_GROUP_MISSED * sets[i].late /
+					sets[i].n + load.delay * sets[i].fair) +
 			   2 * sim_quantum(s));
 	}
 
@@ -1546,6 +1547,33 @@ static void rate_group_test_missed(struct kunit *test)
 	sim_run_anew(s, 200 * SIM_MS);
 	sim_expect_near(s, s->member[0].sent, s->member[1].sent,
 			s->member[1].sent / 20, "turns");
+
+	/* What all make up for together is not long to wait for */
+	load.delay = 0;
+	load.tick = NSEC_PER_MSEC;
+	s = sim_new_full(test, SIM_GBIT, 64, &sim_equal, 1);
+	sim_fill(s, 0, 63, &load);
+	for (i = 0; i < 200; i++) {
+		sim_run(s, SIM_MS);
+		SIM_EXPECT(s, (s64)(sim_tat(s) - sim_now(s)), LE,
+			   RATE_GROUP_MISSED + 2 * NSEC_PER_MSEC);
+	}
+	load.tick = 0;
+
+	/* A slot that is given back before its time is no turn */
+	s = sim_new_full(test, SIM_GBIT, 8, &sim_equal, 1);
+	sim_drop(s, &s->member[7]);
+	part = &s->member[7].part;
+	sim_run(s, SIM_MS);
+	round = s->group.round;
+	for (i = 0; i < 1000; i++) {
+		sim_run(s, 20 * NSEC_PER_USEC);
+		rate_group_arrive(part, sim_now(s));
+		rate_group_wait(part, sim_now(s), SIM_MTU, 0, &when);
+		rate_group_idle(part, sim_now(s));
+	}
+	SIM_EXPECT(s, s->group.round - round, LE,
+		   20 * SIM_MS / sim_ns(s, 6 * sim_quantum(s)));
 
 	/* The first slot of a backlog makes up for nothing */
 	s = sim_new_full(test, SIM_GBIT, 2, &sim_equal, 1);

@@ -66,8 +66,9 @@
  *				max(RATE_TREE_SLOT_MAX, R x RATE_TREE_SLACK)))
  *
  *	Unused time pays for them, up to half of RATE_TREE_ROUND or four
- *	packets. Of what a ceil allows, each queue may use an equal part, or up
- *	to three frames. Classes are charged when the queue has the lock again.
+ *	packets. Of what a ceil allows, each member may use an equal part for
+ *	its queue, or up to three frames. Classes are charged when the queue has
+ *	the lock again.
  *	Credit is gone after RATE_TREE_CREDIT_TIME, or when the queue has to
  *	wait for a slot.
  *
@@ -100,7 +101,8 @@
  * wait of a class for its next slot. Add up one slot for each member that
  * waits, or did of late, below the parent. Divide by the rate of the parent, or
  * by the sum of its children's rates if that is more. Do the same for each
- * class above, and add the times. A round is at most a second.
+ * class above, by no smaller rate than below it, and add the times. A round is
+ * at most a second.
  *
  * A class may be ahead of its ceil by::
  *
@@ -116,12 +118,12 @@
  * it ended longer ago than RATE_TREE_MAX_LATE, or than four packets take if
  * that is more. A queue that does not come for a slot within
  * RATE_TREE_PATIENCE gets no more slots until it comes. Then its members catch
- * up on a few slots only. A packet may go early by RATE_TREE_SLACK, or by the
+ * up on two slots only. A packet may go early by RATE_TREE_SLACK, or by the
  * time of a packet if that is less; or by how late its queue is called on
  * average, if that is more.
  *
  * Each time a queue stops for longer than RATE_TREE_MAX_LATE, the others lose
- * what it was granted, in RATE_TREE_PATIENCE at most.
+ * what it was granted, in RATE_TREE_PATIENCE and the lookahead at most.
  *
  * In any interval t, the bytes sent do not exceed::
  *
@@ -550,7 +552,8 @@ static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 /* How much may a member send without a slot, and from when on? Others do not
  * know what it uses of what a ceil allows, so it gets a part. With a low ceil,
  * or many queues, that is less than a packet. So they may exceed the ceil
- * together, by three packets each, until they are charged.
+ * together, by three packets each and their queue's credit at most, until they
+ * are charged.
  */
 static u32 rate_tree_room(const struct rate_tree_member *m, u64 now, u64 *from)
 {
@@ -608,6 +611,19 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	/* It has no claim to what others had when it did not wait */
 	m->served = later(m->served, m->class->last_served);
 	WRITE_ONCE(m->waits, true);
+	rate_tree_line_up(m, now);
+}
+
+/* The queue of a member goes on. What it missed, and slots that it lost, are no
+ * claim but for two slots, or others would get nothing for as long.
+ */
+static void rate_tree_return(struct rate_tree_member *m, u64 now)
+{
+	u32 slot = min(rate_tree_max_slot(m->queue->tree), m->class->max_slot);
+
+	rate_tree_charge_debt(m, now);
+	slot = max(slot, READ_ONCE(m->longest));
+	m->served = later(m->served, m->class->last_served - 2ULL * slot);
 	rate_tree_line_up(m, now);
 }
 
@@ -858,10 +874,7 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 	if (!rate_tree_stopped(q, now)) {
 		list_for_each_entry_safe(m, next, &q->stuck, stuck) {
 			list_del_init(&m->stuck);
-			/* Or others would get nothing for as long */
-			m->served = later(m->served, m->class->last_served -
-					  RATE_TREE_SLOTS * RATE_TREE_SLOT_MAX);
-			rate_tree_line_up(m, now);
+			rate_tree_return(m, now);
 		}
 	}
 	while (grants && !after(t->tat, now + q->lookahead) &&
@@ -1230,7 +1243,7 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	rate_tree_collect(q, now);
 	if (m->waits) {
 		rate_tree_unwait(m, now);
-		last = !t->root.nwaiting;
+		last = !rate_tree_has_waiting(&t->root);
 	}
 	pending = m->granted - m->begun;
 	bytes += pending;

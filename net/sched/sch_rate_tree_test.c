@@ -624,11 +624,12 @@ static u64 sim_off(const struct sim *s, u32 flow, u32 flows)
 }
 
 /* A queue that is stopped costs what it was granted, and no more. When it goes
- * on, it does not make up for what it missed but for the slots it was in.
+ * on, it does not make up for what it missed.
  */
 static void rate_tree_test_stopped(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, 10 * SIM_GBIT);
+	struct sim_flow *f;
 	int i;
 
 	for (i = 0; i < 4; i++) {
@@ -672,6 +673,37 @@ static void rate_tree_test_stopped(struct kunit *test)
 	s->queue[1].stopped = 700 * SIM_MS;
 	sim_measure(s, 10 * SIM_MS, 50 * SIM_MS);
 	sim_expect_rate(s, 50, 20 * SIM_KB);
+	sim_end(s);
+
+	/* Nor others of its class, also if a turn is only a packet */
+	s = sim_init(test, 0, 10 * SIM_MBIT);
+	sim_add(s, 0, SIM_MBIT, 10 * SIM_MBIT, 10000, 0);
+	for (i = 0; i < 2; i++)
+		f = sim_load(s, 1, i);
+	sim_run(s, 100 * SIM_MS);
+	s->queue[0].stopped = 3000 * SIM_MS;
+	sim_run(s, 2990 * SIM_MS);
+	f->longest = 0;
+	sim_run(s, 5000 * SIM_MS);
+	KUNIT_EXPECT_LE(test, f->longest, 6 * SIM_MS);
+	sim_end(s);
+}
+
+/* What a queue loses that stops again and again is lost to its class once */
+static void rate_tree_test_flapping(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 10 * SIM_GBIT);
+	int i;
+
+	sim_add(s, 0, SIM_MBIT, 100 * SIM_MBIT, 10000, 0);
+	for (i = 0; i < SIM_QUEUES; i++)
+		sim_load(s, 1, i);
+	sim_measure(s, 10 * SIM_MS, 0);
+	for (i = 0; i < 50; i++) {
+		s->queue[7].stopped = s->now + 40 * SIM_MS;
+		sim_run(s, s->now + 40 * SIM_MS + 100 * NSEC_PER_USEC);
+	}
+	KUNIT_EXPECT_GE(test, s->bytes, 94 * 2005 * 100 * SIM_MBIT / 100000);
 	sim_end(s);
 }
 
@@ -1708,6 +1740,7 @@ static void rate_tree_test_stop(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, SIM_GBIT);
 	struct sim_flow *f;
+	bool blocked;
 	int i;
 
 	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
@@ -1733,17 +1766,26 @@ static void rate_tree_test_stop(struct kunit *test)
 	KUNIT_EXPECT_GE(test, sim_got(s, 2) * 100, 10 * SIM_MBIT * 95);
 	sim_end(s);
 
-	/* Also if a queue had just begun to wait for the slots after theirs */
-	s = sim_init(test, 0, SIM_MBIT);
-	sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
-	sim_load(s, 1, 0)->stop = 1000 * SIM_MS;
-	f = sim_load(s, 1, 1);
-	f->gap = 10000 * SIM_MS;
-	f->arrive = 1000 * SIM_MS - 10 * NSEC_PER_USEC;
-	sim_run(s, 2000 * SIM_MS);
-	KUNIT_EXPECT_EQ(test, f->packets, 0);
-	KUNIT_EXPECT_LE(test, f->longest, 14 * SIM_MS);
-	sim_end(s);
+	/* Also if a queue had just begun to wait for the slots after theirs,
+	 * and one waits at its ceil
+	 */
+	for (blocked = false;; blocked = true) {
+		s = sim_init(test, 0, SIM_MBIT);
+		sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
+		sim_add(s, 0, SIM_MBIT / 1000, SIM_MBIT / 1000, 10000, 0);
+		sim_load(s, 1, 0)->stop = 1000 * SIM_MS;
+		f = sim_load(s, 1, 1);
+		f->gap = 10000 * SIM_MS;
+		f->arrive = 1000 * SIM_MS - 10 * NSEC_PER_USEC;
+		if (blocked)
+			sim_load(s, 2, 2);
+		sim_run(s, 2000 * SIM_MS);
+		KUNIT_EXPECT_EQ(test, f->packets, 0);
+		KUNIT_EXPECT_LE(test, f->longest, 14 * SIM_MS);
+		sim_end(s);
+		if (blocked)
+			break;
+	}
 }
 
 /* After nobody wanted anything, nothing is made up for */
@@ -2344,6 +2386,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_sparse),
 	KUNIT_CASE(rate_tree_test_back),
 	KUNIT_CASE(rate_tree_test_stopped),
+	KUNIT_CASE(rate_tree_test_flapping),
 	KUNIT_CASE(rate_tree_test_unwanted),
 	KUNIT_CASE(rate_tree_test_shorter),
 	KUNIT_CASE(rate_tree_test_alone),

@@ -216,10 +216,8 @@ static void set_bounds(void)
 		/* While weights are told, slots may add up to twice that */
 		if (m->spec->weight)
 			most += max(RATE_GROUP_QUANTUM, sim.longest);
-		if (!m->prompt) {
+		if (!m->prompt)
 			late = true;
-			most += bytes_in(sim.rate, RATE_GROUP_MISSED);
-		}
 		/* Who waits for others in vain is late by that */
 		if (m->spec->tins || m->spec->rank)
 			hold = bytes_in(sim.rate, RATE_GROUP_HOLD);
@@ -243,7 +241,7 @@ static void set_bounds(void)
 	}
 
 	if (late)
-		hold += bytes_in(sim.rate, RATE_GROUP_MAX_SLACK);
+		hold += bytes_in(sim.rate, RATE_GROUP_MAX_SLACK + RATE_GROUP_MISSED);
 	most += hold;
 	sim.paid_bound = (s128)(2 * most + 2 * slack) * NSEC_PER_SEC;
 	if (f->checks & C_ON_TIME)

@@ -106,6 +106,16 @@ def test_kunit():
     assert kunit.counted(found) == (1, 1)
 
 
+def test_kunit_log(tmp_path):
+    """A suite of which the log lacks the end is a failure."""
+    lines = ["TAP version 14", "1..1", "    KTAP version 1", "    # Subtest: s", "    1..2",
+             "    ok 1 a", "    ok 2 b", "ok 1 s"]
+    for part, want in ((lines, (2, 0)), (lines[:-2], (1, 1))):
+        (tmp_path / "dmesg").write_text("".join(f"[    0.1] {line}\n" for line in part))
+        got = kunit.parsed(tmp_path / "dmesg", tmp_path / "json")
+        assert (got[0], bool(got[1])) == (want[0], bool(want[1])), part
+
+
 def test_tap():
     """Lines of tdc's TAP output are read: what passed, failed, and was skipped."""
     found = tdc.LINE.findall("ok 1 86ac - Replace\nnot ok 2 041a - Other\n"

@@ -588,8 +588,8 @@ static int class(int dev, struct qdisc *q, enum verb verb, unsigned int minor,
 	if (err)
 		return err;
 	q->parent[minor] = parent;
-	/* A long packet takes hours then; other queues may share the class */
-	if (rate < 64)
+	/* Long packets of classes that go first take hours then, also on other queues */
+	if (rate < 1000 || ceil < 1000)
 		keeps_packets(dev, HTB);
 	return 0;
 }
