@@ -62,10 +62,11 @@
  * Missed turns
  *	Rounds are counted: a member that asks for a slot when that of this
  *	round is over begins the next round. A late member gets a quantum for
- *	each turn that it missed, all in its next slot. As members wait for each
- *	other's slots, all together make up for no more than R allows in
- *	RATE_GROUP_MISSED, each for an equal part of it. The first slot of a
- *	backlog makes up for none; nor does a member with ``late_bytes``.
+ *	each turn that it missed, all in its next slot, but no more than R x
+ *	RATE_GROUP_MISSED / n, or others would wait for long; n counts the
+ *	members whose queues are in use, busy or not. A slot that is given back
+ *	before its time is no turn. The first slot of a backlog makes up for
+ *	none; nor does a member with ``late_bytes``.
  *
  * Skipped time
  *	If the TAT lies in the past when a backlog begins, the slot starts now
@@ -79,7 +80,8 @@
  *	A packet goes at once if its time comes within RATE_GROUP_SLACK, or
  *	within a frame at R if that is less. This halves the number of timers.
  *	If the calls of a member are late by more than that on average, slack is
- *	their average lateness, at most RATE_GROUP_MAX_SLACK.
+ *	their average lateness, at most RATE_GROUP_MAX_SLACK or the time of a
+ *	quantum for each member.
  *
  * Bursts
  *	If the owner allows a burst, a new backlog counts as due that much
@@ -134,7 +136,7 @@
  * - a quantum and half a frame, or what the owner decides on,
  * - but no less than ``late_bytes``,
  * - and a quantum more for a member that was exempted,
- * - and R x RATE_GROUP_MISSED / members more for one that was late.
+ * - and R x RATE_GROUP_MISSED / n more for one that was late.
  *
  * With weights, all slots of a round together are as long as without; while
  * weights change, up to twice as long. With ranks, add R x RATE_GROUP_HOLD. If
@@ -385,10 +387,14 @@ void rate_group_set_queues(struct rate_group *g, u32 queues)
 }
 EXPORT_SYMBOL_NS_GPL(rate_group_set_queues, "NET_SCHED_INTERNAL");
 
+/* A late member does not take turns that come after those of others */
 static void rate_group_set_slack(struct rate_group_member *m)
 {
+	u64 round = (u64)READ_ONCE(m->group->quantum) *
+		    READ_ONCE(m->group->sharers);
+
 	m->slack = rate_slack(to_ns(m, ETH_FRAME_LEN), RATE_GROUP_SLACK,
-			      m->lateness);
+			      min_t(u64, m->lateness, to_ns(m, round)));
 }
 
 /* The member wanted a call at @m->call_at: keep the mean of how late calls are

@@ -1495,8 +1495,12 @@ static void rate_group_test_missed(struct kunit *test)
 	} sets[] = {
 		{ 10 * SIM_GBIT, 2, 2, 30 * NSEC_PER_USEC, true },
 		{ 40 * SIM_GBIT, 8, 8, 30 * NSEC_PER_USEC, true },
+		{ SIM_GBIT, 2, 1, NSEC_PER_MSEC, true },
 		{ SIM_GBIT, 8, 1, NSEC_PER_MSEC, true },
+		{ 10 * SIM_GBIT, 8, 1, NSEC_PER_MSEC, true },
 		{ 10 * SIM_GBIT, 2, 1, 150 * NSEC_PER_USEC, true },
+		{ 25 * SIM_GBIT, 8, 1, 50 * NSEC_PER_USEC, true },
+		{ 100 * SIM_GBIT, 8, 1, 50 * NSEC_PER_USEC, true },
 		{ SIM_GBIT, 2, 1, 20 * NSEC_PER_MSEC },
 	};
 	struct sim_load load = sim_equal;

@@ -55,8 +55,10 @@
  *	pay is charged to the classes and to the root with its next slot; or at
  *	once, if the backlog ends and the member owes more than the credit below
  *	and RATE_TREE_SLOT_MAX. If more than a frame is left of its slot, that
- *	goes back to the root at once, too. Less goes back with the next slot of
- *	the queue if somebody waits; else it is credit.
+ *	goes back at once, too, as do all slots that have not begun: the time to
+ *	the root, unless it has passed, and the bytes to the ceil of its
+ *	classes, but not to their rate. Less goes back with the next slot of the
+ *	queue if somebody waits; else it is credit.
  *
  * Credit
  *	A queue that takes the lock while no member waits gets credit: bytes
@@ -614,8 +616,8 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 	rate_tree_line_up(m, now);
 }
 
-/* The queue of a member goes on. What it missed, and slots that it lost, are no
- * claim but for two slots, or others would get nothing for as long.
+/* The queue of a member goes on. The member may catch up on two slots, no more,
+ * or it would have its class for itself for as long as it was away.
  */
 static void rate_tree_return(struct rate_tree_member *m, u64 now)
 {
