@@ -30,9 +30,15 @@ def cases(group: dict, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
 
 
 def read_json(path: Path) -> list[tuple[str, str]]:
-    """cases() of a file; none if it is not there or empty."""
+    """cases() of a file; none if it is not there or empty.
+
+    A suite of which kunit.py misses the beginning or the end is a case with the status ERROR.
+    """
     text = path.read_text() if path.exists() else ""
-    return list(cases(json.loads(text))) if text else []
+    if not text:
+        return []
+    whole = json.loads(text)
+    return [*cases(whole), *[("a suite that is not whole", "ERROR")] * whole["misc"]["errors"]]
 
 
 def counted(found: list[tuple[str, str]]) -> tuple[int, int]:
@@ -55,14 +61,10 @@ def run_suites(kernel: str, name: str, params: Sequence[str] = (), timeout: floa
 
 
 def parsed(dmesg: Path, result: Path) -> tuple[int, int]:
-    """counted() of a guest's log; suites that did not begin, or end, count as failures.
-
-    result: the file for the JSON of kunit.py. Both paths are absolute.
-    """
+    """counted() of a guest's log; result: the file for the JSON of kunit.py. Absolute paths."""
     run([sys.executable, TOOL, "parse", f"--json={result}", dmesg],
         "kunit-parse", env=dict(os.environ, TERM="dumb"), ok=range(256))
-    passed, failed = counted(read_json(result))
-    return passed, failed or json.loads(result.read_text())["misc"]["errors"]
+    return counted(read_json(result))
 
 
 def judged(kernel: str, name: str, allowed: Sequence[str] = (),

@@ -216,8 +216,7 @@ static void set_bounds(void)
 		/* While weights are told, slots may add up to twice that */
 		if (m->spec->weight)
 			most += max(RATE_GROUP_QUANTUM, sim.longest);
-		if (!m->prompt)
-			late = true;
+		late |= !m->prompt;
 		/* Who waits for others in vain is late by that */
 		if (m->spec->tins || m->spec->rank)
 			hold = bytes_in(sim.rate, RATE_GROUP_HOLD);
