@@ -1740,7 +1740,6 @@ static void rate_tree_test_stop(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, SIM_GBIT);
 	struct sim_flow *f;
-	bool blocked;
 	int i;
 
 	sim_add(s, 0, SIM_GBIT / 10, SIM_GBIT, 10000, 0);
@@ -1769,7 +1768,7 @@ static void rate_tree_test_stop(struct kunit *test)
 	/* Also if a queue had just begun to wait for the slots after theirs,
 	 * and one waits at its ceil
 	 */
-	for (blocked = false;; blocked = true) {
+	for (i = 0; i < 2; i++) {
 		s = sim_init(test, 0, SIM_MBIT);
 		sim_add(s, 0, SIM_MBIT / 10, SIM_MBIT, 10000, 0);
 		sim_add(s, 0, SIM_MBIT / 1000, SIM_MBIT / 1000, 10000, 0);
@@ -1777,14 +1776,12 @@ static void rate_tree_test_stop(struct kunit *test)
 		f = sim_load(s, 1, 1);
 		f->gap = 10000 * SIM_MS;
 		f->arrive = 1000 * SIM_MS - 10 * NSEC_PER_USEC;
-		if (blocked)
+		if (i)
 			sim_load(s, 2, 2);
 		sim_run(s, 2000 * SIM_MS);
 		KUNIT_EXPECT_EQ(test, f->packets, 0);
 		KUNIT_EXPECT_LE(test, f->longest, 14 * SIM_MS);
 		sim_end(s);
-		if (blocked)
-			break;
 	}
 }
 
