@@ -175,6 +175,17 @@ def cut_off(bed: Bed, rate: float = 1e9, queues: int = 4) -> dict:
     return {"deviation": deviation(beside_run(hop, 0.35, change), rate)}
 
 
+def held(bed: Bed, rate: float = 100e6) -> dict:
+    """Below a tbf, netem holds packets for longer than the 50 ms between two bursts, and then
+    releases a burst, half of the rate, at once: what the next hop has to queue."""
+    hop = bed.prepare(rate, 2)
+    tc(f"qdisc replace dev {NAME} parent 1:1 handle 10: tbf rate {rate:.0f}bit {TBF} shared")
+    tc(f"qdisc replace dev {NAME} parent 10:1 handle 11: netem delay 60ms limit 10000")
+    hop.stream(0, **burst(200, 1e-3, 0.05))
+    hop.meter(rate, from_s=0.2)
+    return {"excess": hop.run(1)["excess"]["bytes"]}
+
+
 def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
     """A saturated TX queue hangs and, below tbf, its inner qdisc is replaced by an empty
     one; the others have bursts, all at once, of half the rate."""

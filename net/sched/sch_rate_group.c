@@ -401,9 +401,14 @@ static void rate_group_set_slack(struct rate_group_member *m)
  */
 static void rate_group_note_lateness(struct rate_group_member *m, u64 now)
 {
-	m->lateness = rate_lateness(m->lateness, now - m->call_at,
-				    RATE_GROUP_MAX_SLACK);
+	u32 mean = rate_lateness(m->lateness, now - m->call_at,
+				 RATE_GROUP_MAX_SLACK);
+
 	m->call_at = 0;
+	if (mean == m->lateness)
+		return;
+
+	m->lateness = mean;
 	rate_group_set_slack(m);
 }
 
@@ -732,6 +737,9 @@ static u64 rate_group_claim(struct rate_group_member *m, s64 most, s64 unused)
 
 	most = min_t(s64, most, skipped - m->skipped_seen);
 	m->skipped_seen = skipped;
+	if (most <= 0 && unused <= 0)
+		return 0;
+
 	unused = clamp_t(s64, unused, 0, m->max_late);
 	do {
 		from = max_t(s64, claimed, skipped - m->max_late + unused);
@@ -816,7 +824,7 @@ static void rate_group_count_turn(struct rate_group_member *m, u64 now)
 static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 			       u32 backlog, u32 exactly)
 {
-	u64 begin, start, end, claim, debt, prepaid, ns, turns_end;
+	u64 begin, start, end, claim, debt, ns, turns_end;
 	u64 from = later(m->slot_end, now - m->max_late);
 	bool late = after(now, from + RATE_GROUP_SLACK);
 	bool first = m->skipped_seen == S64_MAX;
@@ -834,13 +842,13 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		from = later(tat, now);
 
 	rate_group_next_period(m, now);
-	if (!exactly)
-		rate_group_weigh(m, m->weight_group ? 0 : m->weight);
 	turns_end = rate_group_turns_end(m, tat, now);
-	if (exactly)
+	if (exactly) {
 		m->round = READ_ONCE(g->round);
-	else
+	} else {
+		rate_group_weigh(m, m->weight_group ? 0 : m->weight);
 		rate_group_count_turn(m, now);
+	}
 	if (m->late_bytes)
 		due = min_t(u64, rate_group_due(m, later(tat, from), now),
 			    m->late_bytes);
@@ -855,13 +863,14 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		m->prepaid = max((s64)READ_ONCE(g->prepay) - m->credit, 0);
 	}
 	/* Unused time pays for that, as far as there is any */
-	prepaid = to_ns(m, m->prepaid);
-	from -= prepaid;
-	slot += m->prepaid;
+	if (m->prepaid) {
+		from -= to_ns(m, m->prepaid);
+		slot += m->prepaid;
+	}
 
 	/* Also pay for what was sent outside of slots, or use what was paid */
 	unpaid = clamp_t(s64, m->unpaid, -(s64)slot, BIT(28));
-	debt = to_ns(m, max(unpaid, 0));
+	debt = unpaid > 0 ? to_ns(m, unpaid) : 0;
 	ns = to_ns_exact(m, slot + unpaid) - debt;
 	claim = rate_group_claim(m, tat + debt - from, late ? now - tat : 0);
 	do {

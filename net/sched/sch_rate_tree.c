@@ -287,6 +287,10 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 
 	p->wanted_rate += c->rate;
 	if (after(c->ceil_until, at)) {
+		/* Nor has a fresh one to what its ceil will keep it from */
+		oldest = c->ceil_until - p->rate_lag - rate_tree_burst(c);
+		if (fresh)
+			c->rate_until = later(c->rate_until, oldest);
 		c->state = RATE_TREE_BLOCKED;
 		rb_add_cached(&c->rate_node, &c->tree->blocked, by_ceil);
 		return;
@@ -696,9 +700,9 @@ static void rate_tree_push_slot(struct rate_tree_member *m, u64 start, u64 now,
 	smp_store_release(&q->slots_granted, q->slots_granted + 1);
 	/* The queue sees this, or @wake_at is new */
 	smp_mb();
-	late = max(RATE_TREE_KICK_LATE,
-		   to_ns(&q->tree->root.ceil_speed, ETH_FRAME_LEN));
-	if (after(atomic64_read(&q->wake_at), start + late))
+	late = atomic64_read(&q->wake_at) - start;
+	if (after(late, RATE_TREE_KICK_LATE) &&
+	    after(late, to_ns(&q->tree->root.ceil_speed, ETH_FRAME_LEN)))
 		q->kick(q);
 	WRITE_ONCE(q->tree->granter, q);
 }
@@ -720,8 +724,8 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	struct rate_tree_speed *speed = &t->root.ceil_speed;
 	struct rate_tree_class *c = &t->root, *n;
 	u32 wanted, longest, slot, most, len;
+	u64 at, start, round, late;
 	struct rate_tree_member *m;
-	u64 at, start, round;
 	bool lags = false;
 	s64 owed;
 
@@ -732,12 +736,14 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 	if (!rate_tree_has_waiting(c))
 		return false;
 
-	t->tat = later(t->tat, now - max(rate_tree_max_late(speed), c->cburst));
 	slot = rate_tree_max_slot(t);
-	/* Where all come late, there is more to grant at a time */
-	if (after(now, t->tat))
+	if (after(now, t->tat)) {
+		late = max(rate_tree_max_late(speed), c->cburst);
+		t->tat = later(t->tat, now - late);
+		/* Where all come late, there is more to grant at a time */
 		slot += min(div_u64(to_bytes(c->ceil, now - t->tat),
 				    2 * c->nwaiting), BIT(28));
+	}
 	most = slot;
 	while (c->prios) {
 		c->own_last = rate_tree_pick_own(c, at);
@@ -817,7 +823,7 @@ static void rate_tree_set_granter(struct rate_tree_queue *q, u64 now)
 {
 	struct rate_tree *t = q->tree;
 	struct rb_node *first = rb_first_cached(&t->blocked);
-	u64 due = t->tat - rate_tree_lookahead(&t->root.ceil_speed) / 4;
+	u64 due = t->tat - q->lookahead / 4;
 
 	if (!t->root.nwaiting) {
 		due = now + BIT_ULL(62);
@@ -998,12 +1004,18 @@ static void rate_tree_set_slack(struct rate_tree_queue *q)
 /* The queue wanted a call at @q->call_at: keep the mean of how late it is */
 static void rate_tree_note_lateness(struct rate_tree_queue *q, u64 now)
 {
+	u32 mean;
+
 	if (!q->call_at || after(q->call_at, now))
 		return;
 
-	q->lateness = rate_lateness(q->lateness, now - q->call_at,
-				    RATE_TREE_MAX_SLACK);
+	mean = rate_lateness(q->lateness, now - q->call_at,
+			     RATE_TREE_MAX_SLACK);
 	q->call_at = 0;
+	if (mean == q->lateness)
+		return;
+
+	q->lateness = mean;
 	rate_tree_set_slack(q);
 }
 

@@ -1948,6 +1948,64 @@ static void rate_tree_test_own_ceil(struct kunit *test)
 	sim_end(s);
 }
 
+/* A class that waits at its ceil collects no claim to its rate: neither for the
+ * time before, in which it was idle, nor because its rate is changed. So all
+ * others still get their rates.
+ */
+static void rate_tree_test_ceil_claim(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, 10 * SIM_GBIT);
+	struct sim_flow *f;
+	int i;
+
+	sim_add(s, 0, 6 * SIM_GBIT, 10 * SIM_GBIT, 10000, 7);
+	sim_add(s, 0, SIM_MBIT, 10 * SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_MBIT, 10 * SIM_MBIT, 10000, 0);
+	sim_add(s, 0, 10 * SIM_MBIT, 10 * SIM_GBIT, 10000, 0);
+	for (i = 0; i < SIM_QUEUES; i++) {
+		f = sim_load(s, 4, i);
+		f->gap = 5 * SIM_MS;
+		f->arrive = i * SIM_MS / 10;
+		f = sim_load(s, 3, i);
+		f->gap = 100 * SIM_MS;
+		f->arrive = (1 + 7 * i) * SIM_MS;
+		f->stop = 500 * SIM_MS;
+	}
+	sim_run(s, 3000 * SIM_MS);
+	/* Light load keeps the credit of all queues. A packet on each is sent
+	 * with that, and charged when others begin
+	 */
+	for (i = 0; i < SIM_QUEUES; i++) {
+		f = &s->flow[2 * i + 1];
+		f->gap = 2 * SIM_MS;
+		f->arrive = s->now + 3 * SIM_MS + i * SIM_MS / 200;
+		f->stop = SIM_NEVER;
+		s->queue[i].wake = s->now;
+	}
+	sim_run(s, s->now + 3 * SIM_MS + SIM_MS / 10);
+	sim_load_all(s, 1);
+	sim_load_all(s, 2);
+	sim_measure(s, 10 * SIM_MS, 500 * SIM_MS);
+	sim_expect(s, 1, 600);
+	sim_expect(s, 3, 1);
+	sim_end(s);
+
+	s = sim_init(test, 0, 10 * SIM_GBIT);
+	sim_add(s, 0, 6 * SIM_GBIT, 10 * SIM_GBIT, 10000, 7);
+	sim_add(s, 0, SIM_MBIT, 10 * SIM_GBIT, 10000, 0);
+	sim_add(s, 0, SIM_MBIT / 2, SIM_MBIT, 10000, 0);
+	sim_load_all(s, 3);
+	for (f = s->flow; f < s->flow + SIM_QUEUES; f++)
+		f->len = 64 * SIM_KB;
+	sim_load_all(s, 1);
+	sim_load_all(s, 2);
+	sim_run(s, 400 * SIM_MS);
+	sim_set(sim_class(s, 3), SIM_MBIT / 4, SIM_MBIT, 10000, 0, s->now);
+	sim_measure(s, 0, 2000 * SIM_MS);
+	sim_expect(s, 1, 600);
+	sim_end(s);
+}
+
 /* A class gets its ceil beside siblings with long packets, which make its slots
  * come further apart than its cburst lasts
  */
@@ -2419,6 +2477,7 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_old_rests),
 	KUNIT_CASE(rate_tree_test_blocked),
 	KUNIT_CASE(rate_tree_test_own_ceil),
+	KUNIT_CASE(rate_tree_test_ceil_claim),
 	KUNIT_CASE(rate_tree_test_ceil_long),
 	KUNIT_CASE(rate_tree_test_debts_alone),
 	KUNIT_CASE(rate_tree_test_first_long),
