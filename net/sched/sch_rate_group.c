@@ -461,10 +461,10 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->left = 0;
 		m->unpaid = 0;
 		m->credit = 0;
+		m->credit_at = now;
 		m->surplus = 0;
 		m->no_slot = false;
 	}
-	m->credit_at = now;
 	m->credit_next = now;
 	m->waited = later(m->next_at, now) - clock;
 	m->skipped_seen = atomic64_read(&g->skipped);
@@ -673,7 +673,7 @@ static u64 rate_group_turns_end(const struct rate_group_member *m, u64 tat,
 void rate_group_pause(struct rate_group_member *m, u64 now)
 {
 	u64 pause = after(now, m->next_at) ?
-		    min(now - m->next_at, NSEC_PER_SEC) : 0;
+		    min(now - m->next_at, BIT_ULL(39)) : 0; /* 550 s */
 	u64 tat = atomic64_read(&m->group->tat);
 	u32 quantum = rate_group_quantum(m, 0);
 	u64 wait = rate_group_turns_end(m, tat, now) - now;

@@ -1122,6 +1122,17 @@ static void rate_group_test_prepay(struct kunit *test)
 		SIM_EXPECT(s, s->moves - moves, EQ, i > 1 ? 1 : 2);
 		when += 10 * SIM_MS;
 	}
+
+	/* A change of the rate does not bring back what is lost */
+	s = sim_new(test, 10 * SIM_GBIT, 3, &sim_equal, 1);
+	m = s->member;
+	sim_trickle(s, m, 1, 3 * NSEC_PER_USEC);
+	sim_run(s, 2 * RATE_GROUP_CREDIT_TIME);
+	SIM_EXPECT(s, m->part.credit, GT, SIM_MTU);
+	sim_set_rate(s, SIM_GBIT);
+	sim_update(s);
+	rate_group_arrive(&m->part, sim_now(s));
+	SIM_EXPECT(s, m->part.credit, EQ, 0);
 }
 
 static const struct sim_flood {
@@ -1341,6 +1352,16 @@ static void rate_group_test_surplus(struct kunit *test)
 	sim_run(s, 10 * SIM_MS);
 	part->surplus = 9000;
 	part->next_at = sim_now(s) - 9000;
+	rate_group_arrive(part, sim_now(s));
+	SIM_EXPECT(s, part->surplus, EQ, 0);
+
+	/* Where a round takes a second, a pause of 20 seconds is 20 of them */
+	s = sim_new(test, SIM_GBIT / 10000, 8, &sim_equal, 1);
+	sim_fill(s, 1, 8, &sim_equal);
+	sim_run(s, 3000 * SIM_MS);
+	part = &s->member->part;
+	part->surplus = 8 * SIM_MTU;
+	part->next_at = sim_now(s) - 20000 * SIM_MS;
 	rate_group_arrive(part, sim_now(s));
 	SIM_EXPECT(s, part->surplus, EQ, 0);
 }

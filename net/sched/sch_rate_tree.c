@@ -317,6 +317,16 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	p->prios |= BIT(prio);
 }
 
+/* Has nobody called for long since a class was below its ceil again? */
+static bool rate_tree_overslept(const struct rate_tree_class *c, u64 at)
+{
+	u64 late = at - c->ceil_until;
+
+	return c->state == RATE_TREE_BLOCKED &&
+	       after(late, RATE_TREE_MAX_LATE) &&
+	       after(late, RATE_TREE_MAX_LATE + rate_tree_round(c));
+}
+
 /* Other members wait in or below a class than before, or it may be below its
  * ceil by now. That may change where it belongs, and where its parents do.
  */
@@ -325,7 +335,7 @@ static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 	bool fresh;
 
 	for (; c->parent; c = c->parent) {
-		fresh = c->state == RATE_TREE_IDLE;
+		fresh = c->state == RATE_TREE_IDLE || rate_tree_overslept(c, at);
 		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
@@ -525,6 +535,9 @@ static s32 rate_tree_take_debt(struct rate_tree_member *m)
 		return 0;
 
 	WRITE_ONCE(m->settled, m->settled + owed);
+	/* Nobody of its class has waited for what it sent */
+	if (owed > 0 && !rb_first_cached(&m->class->waiting))
+		m->class->last_served = later(m->class->last_served, m->served);
 	if (!RB_EMPTY_NODE(&m->waiting))
 		rb_erase_cached(&m->waiting, &m->class->waiting);
 	m->served += owed;

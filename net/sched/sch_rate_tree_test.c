@@ -1903,29 +1903,37 @@ static void rate_tree_test_old_rests(struct kunit *test)
 	sim_end(s);
 }
 
-/* Rates do not fit. A class that is at its ceil at times gets its part. */
+/* Rates do not fit. A class that is at its ceil at times gets its part, also
+ * where a packet of 64 KB takes longer than RATE_TREE_MAX_LATE.
+ */
 static void rate_tree_test_blocked(struct kunit *test)
 {
-	struct sim *s = sim_init(test, 0, SIM_GBIT);
 	const u64 burst = 64 * SIM_KB;
 	struct sim_flow *f;
+	struct sim *s;
+	u64 mbit;
+	int i;
 
-	sim_add(s, 0, 48 * SIM_MBIT, SIM_GBIT, 10000, 0);
-	sim_add(s, 0, 1095 * SIM_MBIT, SIM_GBIT, 10000, 0);
-	sim_load(s, 2, 0);
-	sim_add(s, 1, 43 * SIM_MBIT, 160 * SIM_MBIT, 10000, 0);
-	f = sim_load(s, 3, 0);
-	f->len = 65226;
-	f->other = SIM_MTU;
-	sim_add(s, 1, 10 * SIM_MBIT, SIM_GBIT, 10000, 0);
-	sim_load(s, 4, 0);
-	sim_configure(&s->class[4], 10 * SIM_MBIT, SIM_GBIT,
-		      div64_u64(burst * NSEC_PER_SEC, 10 * SIM_MBIT), 0, 10000,
-		      0, s->now);
-	sim_measure(s, 2000 * SIM_MS, 20000 * SIM_MS);
-	KUNIT_EXPECT_GE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 42);
-	KUNIT_EXPECT_LE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 44);
-	sim_end(s);
+	for (i = 0; i < 2; i++) {
+		mbit = i ? SIM_MBIT / 60 : SIM_MBIT;
+		s = sim_init(test, 0, 1000 * mbit);
+		sim_add(s, 0, 48 * mbit, 1000 * mbit, 10000, 0);
+		sim_add(s, 0, 1095 * mbit, 1000 * mbit, 10000, 0);
+		sim_load(s, 2, 0);
+		sim_add(s, 1, 43 * mbit, 160 * mbit, 10000, 0);
+		f = sim_load(s, 3, 0);
+		f->len = 65226;
+		f->other = SIM_MTU;
+		sim_add(s, 1, 10 * mbit, 1000 * mbit, 10000, 0);
+		sim_load(s, 4, 0);
+		sim_configure(&s->class[4], 10 * mbit, 1000 * mbit,
+			      div64_u64(burst * NSEC_PER_SEC, 10 * mbit), 0,
+			      10000, 0, s->now);
+		sim_measure(s, 2000 * SIM_MS, (i ? 200000 : 20000) * SIM_MS);
+		KUNIT_EXPECT_GE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 42);
+		KUNIT_EXPECT_LE(test, sim_got(s, 3) * 10, sim_got(s, 4) * 44);
+		sim_end(s);
+	}
 }
 
 /* A class that is at its ceil does not lag behind its rate: rates fit, and all
@@ -2006,6 +2014,60 @@ static void rate_tree_test_ceil_claim(struct kunit *test)
 	sim_set(sim_class(s, 3), SIM_MBIT / 4, SIM_MBIT, 10000, 0, s->now);
 	sim_measure(s, 0, 2000 * SIM_MS);
 	sim_expect(s, 1, 600);
+	sim_end(s);
+}
+
+/* The same if it may send again, and no queue looks for long: here one that has
+ * stopped, while others have nothing to send
+ */
+static void rate_tree_test_ceil_stall(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+
+	sim_add(s, 0, 100 * SIM_MBIT, SIM_GBIT, 60000, 0);
+	sim_add(s, 0, 200 * SIM_MBIT, SIM_GBIT, 10000, 7);
+	sim_add(s, 0, 50 * SIM_MBIT, 100 * SIM_MBIT, 10000, 7);
+	sim_load(s, 3, 2);
+	sim_run(s, 1000 * SIM_MS);
+	s->queue[2].stopped = s->now + 2001 * SIM_MS;
+	sim_run(s, s->now + 2000 * SIM_MS);
+	sim_load(s, 2, 0);
+	sim_run(s, s->now + 2 * SIM_MS);
+	sim_load(s, 1, 3);
+	sim_measure(s, 0, 500 * SIM_MS);
+	sim_expect(s, 2, 200);
+	sim_expect(s, 3, 50);
+	sim_end(s);
+}
+
+/* What a member sent while no other one of its class waited is not held against
+ * it later: it has half of what the class gets
+ */
+static void rate_tree_test_alone_before(struct kunit *test)
+{
+	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *other, *f;
+
+	sim_configure(&s->tree.root, SIM_GBIT, SIM_GBIT, SIM_MS, SIM_MS, 10000,
+		      0, s->now);
+	sim_add(s, 0, 100 * SIM_MBIT, SIM_GBIT, 10000, 0);
+	sim_add(s, 0, 100 * SIM_MBIT, SIM_GBIT, 10000, 0);
+	/* Another class of its queue keeps the credit fresh */
+	other = sim_load(s, 2, 0);
+	other->gap = 10 * SIM_MS;
+	other->burst = 30;
+	f = sim_load(s, 1, 0);
+	f->gap = 10 * SIM_MS;
+	f->arrive = 2 * SIM_MS;
+	sim_run(s, 30000 * SIM_MS);
+	sim_load(s, 1, 1);
+	sim_run(s, s->now + 2 * SIM_MS);
+	f->gap = 0;
+	other->stop = s->now;
+	s->queue[0].wake = s->now;
+	sim_load(s, 2, 2);
+	sim_measure(s, 0, 40 * SIM_MS);
+	KUNIT_EXPECT_GE(test, f->bytes * 100, sim_got(s, 1) * 48);
 	sim_end(s);
 }
 
@@ -2481,6 +2543,8 @@ static struct kunit_case sim_cases[] = {
 	KUNIT_CASE(rate_tree_test_blocked),
 	KUNIT_CASE(rate_tree_test_own_ceil),
 	KUNIT_CASE(rate_tree_test_ceil_claim),
+	KUNIT_CASE(rate_tree_test_ceil_stall),
+	KUNIT_CASE(rate_tree_test_alone_before),
 	KUNIT_CASE(rate_tree_test_ceil_long),
 	KUNIT_CASE(rate_tree_test_debts_alone),
 	KUNIT_CASE(rate_tree_test_first_long),
