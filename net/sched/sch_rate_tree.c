@@ -335,7 +335,8 @@ static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 	bool fresh;
 
 	for (; c->parent; c = c->parent) {
-		fresh = c->state == RATE_TREE_IDLE || rate_tree_overslept(c, at);
+		fresh = c->state == RATE_TREE_IDLE ||
+			rate_tree_overslept(c, at);
 		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
