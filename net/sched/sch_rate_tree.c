@@ -271,9 +271,9 @@ static u64 rate_tree_round(const struct rate_tree_class *c)
 	return min(ns, NSEC_PER_SEC);
 }
 
-/* Put a class where it belongs at a time. A @fresh one was idle. It has no
- * claim to what it did not want, or no more than the first sibling, which has
- * waited.
+/* Put a class where it belongs at a time. A @fresh one was idle, or was not
+ * called for long. It has no claim to what it did not want, or no more than the
+ * first sibling, which has waited.
  */
 static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 {
