@@ -175,11 +175,16 @@ def cut_off(bed: Bed, rate: float = 1e9, queues: int = 4) -> dict:
     return {"deviation": deviation(beside_run(hop, 0.35, change), rate)}
 
 
+def known_tbf(rate: float) -> None:
+    """Give the tbf of the first queue the handle 10:, so that its inner qdisc can be replaced."""
+    tc(f"qdisc replace dev {NAME} parent 1:1 handle 10: tbf rate {rate:.0f}bit {TBF} shared")
+
+
 def held(bed: Bed, rate: float = 100e6) -> dict:
     """Below a tbf, netem holds packets for longer than the 50 ms between two bursts, and then
     releases a burst, half of the rate, at once: what the next hop has to queue."""
     hop = bed.prepare(rate, 2)
-    tc(f"qdisc replace dev {NAME} parent 1:1 handle 10: tbf rate {rate:.0f}bit {TBF} shared")
+    known_tbf(rate)
     tc(f"qdisc replace dev {NAME} parent 10:1 handle 11: netem delay 60ms limit 10000")
     hop.stream(0, **burst(200, 1e-3, 0.05))
     hop.meter(rate, from_s=0.2)
@@ -191,8 +196,7 @@ def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:
     one; the others have bursts, all at once, of half the rate."""
     hop = bed.prepare(rate, queues)
     if "tbf" in bed.contender:
-        tc(f"qdisc replace dev {NAME} parent 1:1 handle 10: tbf rate {rate:.0f}bit {TBF} "
-           "shared")
+        known_tbf(rate)
     hop.stream(0, stop=0.03)
     hop.stream(0, start=0.02, stop=0.03, refuse=1, **paced(1e6, size=64))
     hop.streams(range(1, queues), **burst(64, 5e-6, (queues - 1) * 64 * FRAME * 8 / (rate / 2)))

@@ -317,13 +317,18 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 	p->prios |= BIT(prio);
 }
 
-/* Has nobody called for long since a class was below its ceil again? */
-static bool rate_tree_overslept(const struct rate_tree_class *c, u64 at)
+/* Was a class idle, or not called for long since it was below its ceil again? A
+ * class that others keep waiting waits for a round at most.
+ */
+static bool rate_tree_fresh(const struct rate_tree_class *c, u64 at)
 {
 	u64 late = at - c->ceil_until;
 
-	return c->state == RATE_TREE_BLOCKED &&
-	       after(late, RATE_TREE_MAX_LATE) &&
+	if (c->state != RATE_TREE_BLOCKED)
+		return c->state == RATE_TREE_IDLE;
+
+	/* Mostly it takes no division to see */
+	return after(late, RATE_TREE_MAX_LATE) &&
 	       after(late, RATE_TREE_MAX_LATE + rate_tree_round(c));
 }
 
@@ -335,8 +340,7 @@ static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 	bool fresh;
 
 	for (; c->parent; c = c->parent) {
-		fresh = c->state == RATE_TREE_IDLE ||
-			rate_tree_overslept(c, at);
+		fresh = rate_tree_fresh(c, at);
 		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
@@ -562,7 +566,7 @@ static void rate_tree_charge_debt(struct rate_tree_member *m, u64 now)
 	for (c = m->class; c; c = c->parent)
 		c->longest = max(c->longest, READ_ONCE(m->longest));
 	for (c = m->class; c->parent; c = c->parent) {
-		fresh = c->state == RATE_TREE_IDLE;
+		fresh = rate_tree_fresh(c, at);
 		rate_tree_detach(c);
 		rate_tree_account(c, start, at, owed, false);
 		rate_tree_attach(c, at, fresh);

@@ -2023,6 +2023,8 @@ static void rate_tree_test_ceil_claim(struct kunit *test)
 static void rate_tree_test_ceil_stall(struct kunit *test)
 {
 	struct sim *s = sim_init(test, 0, SIM_GBIT);
+	struct sim_flow *f;
+	int i;
 
 	sim_add(s, 0, 100 * SIM_MBIT, SIM_GBIT, 60000, 0);
 	sim_add(s, 0, 200 * SIM_MBIT, SIM_GBIT, 10000, 7);
@@ -2037,6 +2039,35 @@ static void rate_tree_test_ceil_stall(struct kunit *test)
 	sim_measure(s, 0, 500 * SIM_MS);
 	sim_expect(s, 2, 200);
 	sim_expect(s, 3, 50);
+	sim_end(s);
+
+	/* Nor if a debt is charged to it first, when queues go on: this lag
+	 * would count for all that wait
+	 */
+	s = sim_init(test, 0, SIM_GBIT);
+	sim_configure(&s->tree.root, SIM_GBIT, SIM_GBIT, SIM_MS, SIM_MS, 10000,
+		      0, s->now);
+	sim_add(s, 0, 100 * SIM_MBIT, SIM_GBIT, 60000, 0);
+	sim_add(s, 0, 50 * SIM_MBIT, 100 * SIM_MBIT, 10000, 7);
+	f = sim_load(s, 1, 0);
+	f->gap = 5 * SIM_MS;
+	f->burst = 30;
+	f->stop = 992 * SIM_MS;
+	f = sim_load(s, 2, 0);
+	f->gap = 5 * SIM_MS;
+	f->arrive = SIM_MS;
+	f->stop = 992 * SIM_MS;
+	sim_run(s, 992 * SIM_MS);
+	KUNIT_EXPECT_NE(test, f->m.beyond, f->m.settled);
+	sim_load(s, 2, 2)->len = 9000;
+	sim_run(s, s->now + SIM_MS);
+	for (i = 0; i < SIM_QUEUES; i++)
+		s->queue[i].stopped = s->now + 2000 * SIM_MS;
+	sim_run(s, s->now + 2000 * SIM_MS);
+	sim_load(s, 1, 0);
+	sim_run(s, s->now + SIM_MS);
+	KUNIT_EXPECT_EQ(test, f->m.beyond, f->m.settled);
+	KUNIT_EXPECT_LE(test, s->tree.root.rate_lag, RATE_TREE_MAX_LATE);
 	sim_end(s);
 }
 
