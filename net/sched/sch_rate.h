@@ -9,14 +9,9 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
-static inline bool after(u64 a, u64 b)
-{
-	return time_after64(a, b);
-}
-
 static inline u64 later(u64 a, u64 b)
 {
-	return after(a, b) ? a : b;
+	return time_after64(a, b) ? a : b;
 }
 
 /* Set @mult and @shift to what rate_to_ns() needs for a rate, in bytes/s: a
