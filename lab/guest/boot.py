@@ -370,13 +370,6 @@ def boot_script(*args: Any, allowed: Sequence[str] = (), **more: Any) -> tuple[l
     return rows, guest
 
 
-def guest_main(module: str, spec: str) -> None:
-    """What run_script() runs in the guest: print the rows that a function yields."""
-    name, _, function = module.partition(":")
-    for row in getattr(importlib.import_module(name), function)(json.loads(spec)):
-        print(json.dumps(row), flush=True)
-
-
 def _text(path):
     try:
         with open(path, errors="replace") as f:
@@ -391,8 +384,10 @@ def _number(path):
 
 
 def main(module: str, spec: str) -> None:
-    """What run_script() runs in the guest.
+    """What run_script() runs in the guest: print the rows that a function yields.
 
     module: like traffic.tcp:measure_cases. spec: JSON.
     """
-    guest_main(module, spec)
+    name, _, function = module.partition(":")
+    for row in getattr(importlib.import_module(name), function)(json.loads(spec)):
+        print(json.dumps(row), flush=True)

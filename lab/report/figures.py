@@ -185,12 +185,6 @@ def checked() -> dict[str, list[dict]]:
 
 # ------------------------------------------------------------- host side
 
-def tcp_case(one: dict) -> dict:
-    """The case of lab/traffic/tcp.py for a point of latency()."""
-    return tcp.echo(one["contender"], 8, 1e9, probes=8, probe_us=997, warm_us=1_200_000,
-                    window_us=800_000, **one["args"])
-
-
 def measure(points: list[dict], on_row: Callable | None = None) -> list[dict]:
     """The points as rows, in their order; two guests at a time, by kernel and contender."""
     rows = [None] * len(points)
@@ -210,8 +204,9 @@ def measure(points: list[dict], on_row: Callable | None = None) -> list[dict]:
         mine = [points[i] for i in indexes]
         options = {"allowed": kernel.known_splats(which)}
         if what == "tcp":
-            tcp.run(folder, name, [tcp_case(one) for one in mine],
-                    lambda row: keep(next(rest), tcp_figures(row)), **options)
+            cases = [tcp.echo(one["contender"], 8, 1e9, probes=8, probe_us=997, warm_us=1_200_000,
+                              window_us=800_000, **one["args"]) for one in mine]
+            tcp.run(folder, name, cases, lambda row: keep(next(rest), tcp_figures(row)), **options)
         else:
             boot_script(folder, name, "report.figures:run_points", mine, hop=modules[which],
                         virtual=True, timeout=1200, mem="3G",

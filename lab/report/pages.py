@@ -170,7 +170,8 @@ def figures() -> dict[str, str]:
            for target, took in times.items()},
         **{f"version.{what}": version_of(name)
            for what, name in (("picture", "scenarios"), ("bench", "bench"),
-                              ("reported", "reported"), ("reports", "reports"))},
+                              ("reported", "reported"), ("reports", "reports"),
+                              ("drivers", "drivers"), ("trees", "trees"), ("users", "users"))},
     }
 
 

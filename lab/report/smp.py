@@ -28,7 +28,6 @@ from host.common import ROOT, Die, run
 from host.results import keep_result
 from host.table import Table
 from loads import class_run, class_table
-from loads.class_tree import ClassTree
 from series import kernel
 from traffic.bed import install, shared_writes
 from traffic.hop import NAME, Hop
@@ -127,11 +126,6 @@ def hold(case: str, contender: str) -> dict:
     return row
 
 
-def classes(rate: float) -> ClassTree:
-    """What an htb has in the second table: two classes, each of them on both queues."""
-    return class_table.flat(2, 2, rate)
-
-
 def speed(case: str, contender: str) -> dict:
     """A run of the second table: packets per second of one CPU and of two.
 
@@ -143,7 +137,8 @@ def speed(case: str, contender: str) -> dict:
         hop = Hop(2)
         classful = contender.removeprefix("mq + ").startswith("htb")
         if classful:
-            tc("-batch -", "\n".join(class_run.tree_lines(classes(rate), contender, 2)))
+            two = class_table.flat(2, 2, rate)  # both classes are on both queues
+            tc("-batch -", "\n".join(class_run.tree_lines(two, contender, 2)))
         else:
             install(contender, rate, 2)
         for q in range(cpus):
@@ -161,10 +156,8 @@ def speed(case: str, contender: str) -> dict:
 
 def run_case(spec: dict) -> Iterator[dict]:
     """Measure one case, yield its row. Runs in the guest."""
-    if spec["kind"] == "bound":
-        yield {"case": spec["case"], **hold(spec["case"], spec["contender"])}
-    else:
-        yield {"case": spec["case"], **speed(spec["case"], spec["contender"])}
+    measure = {"bound": hold, "speed": speed}[spec["kind"]]
+    yield {"case": spec["case"], **measure(spec["case"], spec["contender"])}
 
 
 def once(which: str, hop: Path, kind: str, case: str, contender: str) -> dict | None:

@@ -10,7 +10,6 @@ What it does not show: CPU time, and contention for the lock.
 """
 
 import json
-import re
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from loads.class_run import CONTENDERS
 from loads.class_table import TREES
 from loads.class_tree import GBIT, ClassTree, ideal
 from series import kernel
+from sim import fuzz
 
 HERE = ROOT / "lab/sim/trees"
 OUT = BUILD / "trees"
@@ -36,18 +36,13 @@ EVEN = 1  # %, that members of a class may differ
 # ----------------------------------------------------------- the simulator
 
 def build() -> None:
-    """Compile the simulator with the scheduler."""
-    sources = [ROOT / "net/sched/sch_rate_tree.c", ROOT / "include/net/sch_rate_tree.h",
-               HERE / "sim.c", ROOT / "net/sched/sch_rate.h"]
-    for source in sources:
-        for header in re.findall(r"#include <(linux/[^>]+|net/net_debug.h)>",
-                                 source.read_text()):
-            path = OUT / "include" / header
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("#include <shim.h>\n")
-    run(["gcc", "-std=gnu11", "-O2", "-g", "-Wall", "-Wno-address-of-packed-member", "-I",
-         OUT / "include", "-I", HERE, "-I", ROOT / "include", sources[0], sources[2], "-lm",
-         "-o", OUT / "sim"], "trees-build", "building the simulator", 2)
+    """Compile the simulator with the scheduler. It ends where lists, trees or the lock are misused."""
+    part = fuzz.Part("tree")
+    part.shims()
+    OUT.mkdir(parents=True, exist_ok=True)
+    run([*part.compiler("-USHIM_RACES", "-include", "assert.h", "-Dshim_must=assert"),
+         part.source, HERE / "sim.c", "-lm", "-o", OUT / "sim"],
+        "trees-build", "building the simulator", 2)
 
 
 @dataclass

@@ -210,24 +210,6 @@ def preset(source: Path, out: Path, fragment: Path, target: str, log: str,
     return True
 
 
-def linked_tree(where: Path, source: Path, mark: str, files: dict[str, bytes]) -> None:
-    """Make a tree of links to another's files, less those in files: {path: bytes}.
-
-    mark: what it depends on; nothing is done where that is what it was made with.
-    """
-    stamp = where / ".made-with"
-    if made_of(stamp, mark):
-        return
-    shutil.rmtree(where, ignore_errors=True)
-    where.parent.mkdir(exist_ok=True)
-    run(["cp", "-al", source, where], "linked-tree")
-    for path, content in files.items():
-        (where / path).unlink(missing_ok=True)  # not the other tree's file behind the link
-        (where / path).parent.mkdir(parents=True, exist_ok=True)
-        (where / path).write_bytes(content)
-    stamp.write_text(mark)
-
-
 def tree_at(where: Path, commit: str) -> None:
     """Bring a work tree of the series' repo to a commit; made if there is none.
 
@@ -247,25 +229,26 @@ def tree_at(where: Path, commit: str) -> None:
     git(where, "checkout", "-q", "--detach", "-f", commit)
 
 
-def series_tree(which: str, where: Path) -> None:
-    """Make the tree of a series, with those before it and none after."""
-    end = KERNEL.ends().get(ENDS[which])
-    if not end:
-        raise Die(f"{KERNEL.dir} has no series {which}; it begins with its tag {ENDS[which]}")
-    tree_at(where, end)
-
-
 def broken_tree(where: Path, faults: Path) -> None:
     """Make the patched tree with all faults of a list in it; a boot argument chooses.
 
-    Below its own folder the names are those of the kernel without them, so that ccache has
-    most of what it is made of.
+    All else are links. Below its own folder the names are those of the kernel without faults,
+    so that ccache has most of what it is made of.
     """
     files = {path: text.encode() for path, text in
              mutated(BUILD / "linux", read_list(faults)).items()}
     mark = hashlib.sha256(b"".join(files.values())).hexdigest() + git(
         BUILD / "linux", "rev-parse", "HEAD")
-    linked_tree(where, BUILD / "linux", mark, files)
+    stamp = where / ".made-with"
+    if made_of(stamp, mark):
+        return
+    shutil.rmtree(where, ignore_errors=True)
+    where.parent.mkdir(exist_ok=True)
+    run(["cp", "-al", BUILD / "linux", where], "linked-tree")
+    for path, content in files.items():
+        (where / path).unlink()  # or the patched tree would get the faults through the link
+        (where / path).write_bytes(content)
+    stamp.write_text(mark)
 
 
 def build(which: str) -> Path:
@@ -273,7 +256,10 @@ def build(which: str) -> Path:
     tree, out, fragments, arch = KERNELS[which]
     source, out = BUILD / tree, BUILD / out
     if which in ENDS:
-        series_tree(which, source)
+        end = KERNEL.ends().get(ENDS[which])
+        if not end:
+            raise Die(f"{KERNEL.dir} has no series {which}; it begins with its tag {ENDS[which]}")
+        tree_at(source, end)
     if which in BROKEN:
         broken_tree(source, BROKEN[which])
     configure(source, out, fragments, f"config-{which}", arch)

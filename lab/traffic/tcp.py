@@ -160,11 +160,6 @@ def hosts(rtt_us: int, qdisc: str = "cake_mq") -> dict:
 
 # -------------------------------------------------------- host: measuring
 
-def flows_binary() -> Path:
-    """Path of the load process, built when needed; Die if it does not compile."""
-    return compiled(BUILD / "flows", ROOT / "lab/traffic/flows.c", "-std=c11")
-
-
 def run(kernel: Path | str, name: str, cases: list[dict], on_row: Callable | None = None,
         allowed: Sequence = ()) -> list[dict]:
     """Boot a kernel, measure cases in it, return their rows in that order.
@@ -186,7 +181,7 @@ def run(kernel: Path | str, name: str, cases: list[dict], on_row: Callable | Non
     Die when the guest fails, which includes a shaper that the kernel refuses
     or does not know.
     """
-    flows_binary()
+    compiled(BUILD / "flows", ROOT / "lab/traffic/flows.c", "-std=c11")
     return boot_script(kernel, name, "traffic.tcp:measure_cases", cases, allowed=allowed,
                        on_row=on_row, virtual=True)[0]
 
