@@ -108,8 +108,7 @@ def run_tree(tree: ClassTree, contender: str, hop: Hop) -> dict:
     tc("-batch -", "\n".join(tree_lines(tree, contender, hop.queues)))
     for flow in tree.flows:
         hop.stream(**stream_of(tree, flow, contender))
-    hop.meter(tree.ceil, from_s=tree.start / 1e9)
-    got = hop.run(tree.end / 1e9)
+    got = hop.between(tree.ceil, tree.start / 1e9, tree.end / 1e9)
     bps = [0.0] * len(tree.classes)
     for flow, stream in zip(tree.flows, got["streams"]):
         for number in above(tree, flow.leaf):

@@ -166,8 +166,7 @@ def arrival(bed: Bed, what: str, rate: float = 1e9, begin: float = 0.3) -> dict:
     hop = bed.prepare(rate, 8, f"besteffort {'dual-srchost' if host else 'flows'}")
     labelled(hop, streams)
     new = hop.stream(5, src=2, dst=90, start=begin)
-    hop.meter(rate, from_s=begin, bins_us=1000, stream=new)
-    got = hop.run(begin + 0.5)
+    got = hop.between(rate, begin, begin + 0.5, bins_us=1000, stream=new)
     share = rate / 8 * 1e-3 / (2 if host else len(streams) + 1)
     bins = got["stream_bins"][round(begin / got["bin_s"]):]
     end = next((i + 3 for i in range(len(bins) - 2) if sum(bins[i:i + 3]) >= 2.7 * share),

@@ -115,8 +115,7 @@ def after_flood(bed: Bed, flows: int = 160_000) -> dict:
     bulk = [hop.stream(q) for q in range(queues)][0]
     hop.stream(0, mode="paced", rate=flows * 64 * 8, size=64, flows="flood",
                start=begin, stop=end)
-    hop.meter(rate, from_s=begin, bins_us=1000, stream=bulk)
-    got = hop.run(end + 1)
+    got = hop.between(rate, begin, end + 1, bins_us=1000, stream=bulk)
     after = got["stream_bins"][round(end / got["bin_s"]):]
     silent = list(itertools.takewhile(lambda sent: not sent, after))
     return {"silent_s": len(silent) * got["bin_s"],

@@ -156,8 +156,7 @@ def requeued(bed: Bed, rate: float = 1e9, busy: float = 3e-3, late: float = 50e-
     hop = bed.prepare(rate, 2)
     hop.stream(0, refuse=busy, **paced(64 * 8 / 10e-3, size=64))
     hop.stream(0, start=busy - late, **burst(64, 50e-6, 10e-3))
-    hop.meter(rate)
-    return {"excess": hop.run(0.1)["excess"]["bytes"]}
+    return {"excess": hop.between(rate, 0, 0.1)["excess"]["bytes"]}
 
 
 def cut_off(bed: Bed, rate: float = 1e9, queues: int = 4) -> dict:
@@ -187,8 +186,7 @@ def held(bed: Bed, rate: float = 100e6) -> dict:
     known_tbf(rate)
     tc(f"qdisc replace dev {NAME} parent 10:1 handle 11: netem delay 60ms limit 10000")
     hop.stream(0, **burst(200, 1e-3, 0.05))
-    hop.meter(rate, from_s=0.2)
-    return {"excess": hop.run(1)["excess"]["bytes"]}
+    return {"excess": hop.between(rate, 0.2, 1)["excess"]["bytes"]}
 
 
 def hung(bed: Bed, rate: float = 10e9, queues: int = 8) -> dict:

@@ -53,8 +53,7 @@ def timeline(bed: Bed, rate: float, start: float = 4, end: int = 40, at: float =
     hop = bed.prepare(rate, end)
     for q in range(end):
         hop.stream(q, start=at if q >= start else 0)
-    hop.meter(rate, from_s=0.05, bins_us=bin_s * 1e6)
-    got = hop.run(at + after)
+    got = hop.between(rate, 0.05, at + after, bins_us=bin_s * 1e6)
     first = round((at - before) / bin_s)
     bins = got["bins"][first:round((at + after) / bin_s)]
     return {"bin_s": bin_s, "switch_s": before, "bps": [b * 8 / bin_s for b in bins],

@@ -63,8 +63,7 @@ def run(hop: Hop, loads: Sequence[dict], seconds: float, settle: float = 0.0) ->
     hop.clear()
     for queue, load in enumerate(loads):
         hop.stream(queue, **load)
-    hop.meter(0, from_s=settle)
-    return hop.run(settle + seconds)
+    return hop.between(0, settle, settle + seconds)
 
 
 def two_ifb_queues(kind: str, hop: Hop) -> dict:
