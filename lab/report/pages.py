@@ -159,7 +159,7 @@ def figures() -> dict[str, str]:
         "compat": f"{len(recorded('compat-base.json')['commands'])}",
         "torture": f"{torture['operations']:,}",
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
-        "gains": "{} times what root `cake` does (7.3.4: {}), or {} times root `htb`".format(
+        "gains": "{} times root `cake` (unpatched: {}); shared `htb`, {} times root `htb`".format(
             *(gained(*pair) for pair in (
                 ("series", "root cake"), ("stock cake_mq", "root cake"),
                 ("shared htb", "root htb")))),
