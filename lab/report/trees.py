@@ -36,7 +36,7 @@ EVEN = 1  # %, that members of a class may differ
 # ----------------------------------------------------------- the simulator
 
 def build() -> None:
-    """Compile the simulator with the scheduler. It ends where lists, trees or the lock are misused."""
+    """Compile the simulator. It ends where lists, trees or the lock are misused."""
     part = fuzz.Part("tree")
     part.shims()
     OUT.mkdir(parents=True, exist_ok=True)

@@ -9,9 +9,15 @@
 #include <linux/time64.h>
 #include <linux/types.h>
 
+/* time_after64(), also for atomic64_t, which is signed */
+static inline bool rate_after64(u64 a, u64 b)
+{
+	return time_after64(a, b);
+}
+
 static inline u64 later(u64 a, u64 b)
 {
-	return time_after64(a, b) ? a : b;
+	return rate_after64(a, b) ? a : b;
 }
 
 /* Set @mult and @shift to what rate_to_ns() needs for a rate, in bytes/s: a

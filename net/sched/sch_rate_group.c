@@ -193,7 +193,7 @@ static u64 rescale(u64 t, u64 from, u64 old_rate, u64 new_rate)
 {
 	u64 most = div64_u64(S64_MAX / 2, div64_u64(old_rate, new_rate) + 1);
 
-	if (!time_after64(t, from))
+	if (!rate_after64(t, from))
 		return from;
 
 	/* Only a backlog that began after @from can have more, and it has no
@@ -451,9 +451,9 @@ void rate_group_update(struct rate_group_member *m, u64 now)
 		m->next_at = rescale(m->next_at, g->changed_at, old, m->rate);
 		m->slot_end = rescale(m->slot_end, g->changed_at, old, m->rate);
 		/* A backlog may have begun since the change */
-		if (time_after64(m->next_at, tat))
+		if (rate_after64(m->next_at, tat))
 			m->next_at = tat;
-		if (time_after64(m->slot_end, tat))
+		if (rate_after64(m->slot_end, tat))
 			m->slot_end = tat;
 	} else {
 		m->next_at = now;
@@ -517,7 +517,7 @@ static bool rate_group_refund(struct rate_group_member *m, u64 now, u64 bytes)
 	u64 ns = to_ns(m, bytes);
 
 	do {
-		if (!time_after64(tat, now))
+		if (!rate_after64(tat, now))
 			return true;
 		if (rate_group_changing(m))
 			return false;
@@ -588,7 +588,7 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 	if (!m->left && !m->no_slot)
 		return;
 
-	if (time_after64(m->next_at, now)) {
+	if (rate_after64(m->next_at, now)) {
 		/* rate_group_clock() must not go back */
 		wait = min(m->next_at - now, m->waited);
 		m->waited -= wait;
@@ -604,10 +604,10 @@ void rate_group_give_back(struct rate_group_member *m, u64 now)
 	m->left = 0;
 	m->no_slot = false;
 	if (m->unpaid < 0 &&
-	    (!time_after64(m->slot_end, now) ||
+	    (!rate_after64(m->slot_end, now) ||
 	     rate_group_refund(m, now, -m->unpaid))) {
 		/* Too late to be given back: late siblings may claim it */
-		if (!time_after64(m->slot_end, now) &&
+		if (!rate_after64(m->slot_end, now) &&
 		    remembers(&m->group->full_stamp, now))
 			atomic64_add(to_ns(m, -m->unpaid), &m->group->skipped);
 		m->unpaid = 0;
@@ -672,7 +672,7 @@ static u64 rate_group_turns_end(const struct rate_group_member *m, u64 tat,
  */
 void rate_group_pause(struct rate_group_member *m, u64 now)
 {
-	u64 pause = time_after64(now, m->next_at) ?
+	u64 pause = rate_after64(now, m->next_at) ?
 		    min(now - m->next_at, BIT_ULL(39)) : 0; /* 550 s */
 	u64 tat = atomic64_read(&m->group->tat);
 	u32 quantum = rate_group_quantum(m, 0);
@@ -720,7 +720,7 @@ static u32 rate_group_slot(struct rate_group_member *m, u32 backlog, u32 due,
 /* What could have been sent since a time, bytes */
 static u64 rate_group_due(const struct rate_group_member *m, u64 from, u64 now)
 {
-	return time_after64(now, from) ?
+	return rate_after64(now, from) ?
 	       mul_u64_u64_div_u64(now - from, m->rate, NSEC_PER_SEC) : 0;
 }
 
@@ -768,7 +768,7 @@ static void rate_group_hold(struct rate_group_member *m, u64 now, u64 until)
 	if (m->rank != m->hold_rank)
 		rate_group_release(m, now);
 	busy = &g->hold[m->rank];
-	if (time_after64(until, atomic64_read(busy))) {
+	if (rate_after64(until, atomic64_read(busy))) {
 		atomic64_set(busy, until);
 		m->hold = until;
 		m->hold_rank = m->rank;
@@ -788,7 +788,7 @@ static u64 rate_group_held_until(const struct rate_group_member *m, u64 now)
 	/* The hold may end before: look again in time to lose less than 1 % */
 	tat = later(atomic64_read(&g->tat), now);
 	tat += min((now - m->held_since) / 128, RATE_GROUP_HOLD);
-	return time_after64(until, tat) ? tat : until;
+	return rate_after64(until, tat) ? tat : until;
 }
 
 /* Count the turns of a member. A late one makes up for those that it missed, in
@@ -803,12 +803,12 @@ static void rate_group_count_turn(struct rate_group_member *m, u64 now)
 
 	/* Its turn is over, and not used up by packets that went ahead */
 	if (missed < 0 &&
-	    !time_after64(m->next_at, now + m->slack +
+	    !rate_after64(m->next_at, now + m->slack +
 				      to_ns(m, READ_ONCE(g->longest))))
 		WRITE_ONCE(g->round, ++round);
 	m->round = round;
 	/* The first slot of a backlog? Did smaller ranks go first? */
-	if (missed <= 0 || !time_after64(now, m->next_at + RATE_GROUP_SLACK) ||
+	if (missed <= 0 || !rate_after64(now, m->next_at + RATE_GROUP_SLACK) ||
 	    m->skipped_seen == S64_MAX || m->late_bytes ||
 	    (m->held_since && m->held_since != now))
 		return;
@@ -827,11 +827,11 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 {
 	u64 begin, start, end, claim, debt, ns, turns_end;
 	u64 from = later(m->slot_end, now - m->max_late);
-	bool late = time_after64(now, from + RATE_GROUP_SLACK);
+	bool late = rate_after64(now, from + RATE_GROUP_SLACK);
 	bool first = m->skipped_seen == S64_MAX;
 	struct rate_group *g = m->group;
 	s64 tat = atomic64_read(&g->tat);
-	bool crowded = time_after64(tat, m->slot_end);
+	bool crowded = rate_after64(tat, m->slot_end);
 	u32 slot, due = 0;
 	s64 unpaid, skip;
 
@@ -839,7 +839,7 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		return false;
 
 	/* Siblings gave back time: the TAT may be before the end of its slot */
-	if (time_after64(from, later(tat, now)))
+	if (rate_after64(from, later(tat, now)))
 		from = later(tat, now);
 
 	rate_group_next_period(m, now);
@@ -854,13 +854,13 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 		due = min_t(u64, rate_group_due(m, later(tat, from), now),
 			    m->late_bytes);
 	slot = exactly ?: rate_group_slot(m, backlog, due,
-					  time_after64(turns_end,
+					  rate_after64(turns_end,
 						       now + m->slack));
 	m->prepaid = 0;
 	if (slot < backlog) {
 		m->credit = 0;
 		remember(&g->full_stamp, now);
-	} else if (!m->late_bytes && !exactly && !time_after64(tat, now) &&
+	} else if (!m->late_bytes && !exactly && !rate_after64(tat, now) &&
 		   !remembers(&g->late_stamp, now)) {
 		m->prepaid = max((s64)READ_ONCE(g->prepay) - m->credit, 0);
 	}
@@ -886,8 +886,8 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	/* Late, even if by less than slack: all of the unused time is needed.
 	 * The first slot of a backlog is not late, but may be a burst.
 	 */
-	if (backlog > slot && !first && time_after64(now, from) &&
-	    time_after64(end, now))
+	if (backlog > slot && !first && rate_after64(now, from) &&
+	    rate_after64(end, now))
 		remember(&g->late_stamp, now);
 	if (skip > 0 && remembers(&g->full_stamp, now))
 		m->skipped_seen = atomic64_add_return(skip, &g->skipped);
@@ -909,14 +909,14 @@ static bool rate_group_reserve(struct rate_group_member *m, u64 now,
 	if (crowded)
 		start = later(start, begin);
 	from = later(m->next_at, now);
-	if (time_after64(start, from))
+	if (rate_after64(start, from))
 		m->waited += start - from;
 	m->next_at = later(m->next_at, start);
 	/* Siblings wait as well if they took slots before this one, or before
 	 * the member's last one
 	 */
 	m->yield = late && !first && !m->late_bytes && !exactly &&
-		   (crowded || m->crowded) && !time_after64(m->next_at, now);
+		   (crowded || m->crowded) && !rate_after64(m->next_at, now);
 	m->crowded = crowded;
 	return true;
 }
@@ -954,7 +954,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 			if (!m->held_since)
 				m->held_since = now;
 			*when = rate_group_held_until(m, now);
-			if (time_after64(*when, now + m->slack)) {
+			if (rate_after64(*when, now + m->slack)) {
 				rate_group_hold(m, now,
 						*when + RATE_GROUP_HOLD);
 				rate_group_weigh(m, 0);
@@ -962,7 +962,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 			}
 		}
 		/* It got no slot in this turn: wait until the turn is over */
-		if (m->no_slot && time_after64(m->next_at, now + m->slack))
+		if (m->no_slot && rate_after64(m->next_at, now + m->slack))
 			break;
 		if (!rate_group_reserve(m, now, max(backlog, 1U), exactly)) {
 			*when = now + NSEC_PER_MSEC;
@@ -975,7 +975,7 @@ bool rate_group_wait(struct rate_group_member *m, u64 now, u32 backlog,
 	}
 
 	*when = m->next_at;
-	wait = time_after64(m->next_at, now + m->slack);
+	wait = rate_after64(m->next_at, now + m->slack);
 	/* With @late_bytes, the owner may have waited for more than that */
 	m->call_at = wait && !m->late_bytes ? m->next_at : 0;
 	return wait;
@@ -1017,7 +1017,7 @@ bool rate_group_go_ahead(struct rate_group_member *m, u64 now, u32 len)
 	ahead_until = atomic64_read(&g->ahead_until);
 	do {
 		start = later(ahead_until, now);
-		if (time_after64(start + cost, now + window))
+		if (rate_after64(start + cost, now + window))
 			return false;
 	} while (!atomic64_try_cmpxchg(&g->ahead_until, &ahead_until,
 				       start + cost));
@@ -1068,7 +1068,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 	struct rate_group *g = m->group;
 	u32 paid = 0;
 
-	if (m->call_at && !time_after64(m->call_at, now))
+	if (m->call_at && !rate_after64(m->call_at, now))
 		rate_group_note_lateness(m, now);
 	m->yield = false;
 	if (len > READ_ONCE(g->period_longest)) {
@@ -1079,7 +1079,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 
 	/* Outside its slot? With @late_bytes, all of a slot may go at once. */
 	if (m->left <= 0 ||
-	    (!m->late_bytes && time_after64(m->next_at, now + m->slack))) {
+	    (!m->late_bytes && rate_after64(m->next_at, now + m->slack))) {
 		if (!m->went_ahead) {
 			paid = min(len, m->credit);
 			m->credit -= paid;
@@ -1088,7 +1088,7 @@ void rate_group_charge(struct rate_group_member *m, u64 now, u32 len)
 		m->unpaid += len - paid;
 		/* rate_group_go_ahead() has counted what it paid for */
 		m->surplus += clamp_t(s64, m->unpaid, 0, len - paid);
-		if (!time_after64(m->credit_next, now + RATE_GROUP_CREDIT_TIME))
+		if (!rate_after64(m->credit_next, now + RATE_GROUP_CREDIT_TIME))
 			rate_group_space(m, now, len);
 		return;
 	}

@@ -170,13 +170,13 @@ static u64 to_bytes(u64 rate, u64 ns)
 
 static bool by_rate(struct rb_node *a, const struct rb_node *b)
 {
-	return time_after64(rate_node_class(b)->rate_until,
+	return rate_after64(rate_node_class(b)->rate_until,
 			    rate_node_class(a)->rate_until);
 }
 
 static bool by_ceil(struct rb_node *a, const struct rb_node *b)
 {
-	return time_after64(rate_node_class(b)->ceil_until,
+	return rate_after64(rate_node_class(b)->ceil_until,
 			    rate_node_class(a)->ceil_until);
 }
 
@@ -185,13 +185,13 @@ static bool by_vtime(struct rb_node *a, const struct rb_node *b)
 	struct rate_tree_class *one = vtime_node_class(a);
 	struct rate_tree_class *other = vtime_node_class(b);
 
-	return time_after64(other->vtime[other->cur_prio],
+	return rate_after64(other->vtime[other->cur_prio],
 			    one->vtime[one->cur_prio]);
 }
 
 static bool by_served(struct rb_node *a, const struct rb_node *b)
 {
-	return time_after64(waiting_member(b)->served,
+	return rate_after64(waiting_member(b)->served,
 			    waiting_member(a)->served);
 }
 
@@ -288,7 +288,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 		return;
 
 	p->wanted_rate += c->rate;
-	if (time_after64(c->ceil_until, at)) {
+	if (rate_after64(c->ceil_until, at)) {
 		/* Nor has a fresh one to what its ceil will keep it from */
 		oldest = c->ceil_until - p->rate_lag - rate_tree_burst(c);
 		if (fresh)
@@ -304,7 +304,7 @@ static void rate_tree_attach(struct rate_tree_class *c, u64 at, bool fresh)
 		if (first) {
 			late = rate_node_class(first)->rate_until +
 			       rate_tree_burst(rate_node_class(first));
-			oldest = time_after64(oldest, late) ? late : oldest;
+			oldest = rate_after64(oldest, late) ? late : oldest;
 		}
 		oldest -= rate_tree_burst(c);
 		c->rate_until = later(c->rate_until, oldest);
@@ -330,8 +330,8 @@ static bool rate_tree_fresh(const struct rate_tree_class *c, u64 at)
 		return c->state == RATE_TREE_IDLE;
 
 	/* Mostly it takes no division to see */
-	return time_after64(late, RATE_TREE_MAX_LATE) &&
-	       time_after64(late, RATE_TREE_MAX_LATE + rate_tree_round(c));
+	return rate_after64(late, RATE_TREE_MAX_LATE) &&
+	       rate_after64(late, RATE_TREE_MAX_LATE + rate_tree_round(c));
 }
 
 /* Other members wait in or below a class than before, or it may be below its
@@ -346,7 +346,7 @@ static void rate_tree_requeue(struct rate_tree_class *c, u64 at)
 		if (!rate_tree_has_waiting(c)) {
 			if (c->state == RATE_TREE_IDLE)
 				return;
-		} else if (time_after64(c->ceil_until, at)) {
+		} else if (rate_after64(c->ceil_until, at)) {
 			if (c->state == RATE_TREE_BLOCKED)
 				return;
 		} else if (c->state == RATE_TREE_READY &&
@@ -365,7 +365,7 @@ static void rate_tree_unblock(struct rate_tree *t, u64 at)
 
 	while ((node = rb_first_cached(&t->blocked))) {
 		c = rate_node_class(node);
-		if (time_after64(c->ceil_until, at))
+		if (rate_after64(c->ceil_until, at))
 			return;
 		rate_tree_requeue(c, at);
 	}
@@ -373,7 +373,7 @@ static void rate_tree_unblock(struct rate_tree *t, u64 at)
 
 static bool rate_tree_below_rate(const struct rate_tree_class *c, u64 at)
 {
-	return !time_after64(c->rate_until, at - c->parent->rate_lag);
+	return !rate_after64(c->rate_until, at - c->parent->rate_lag);
 }
 
 /* Which child gets the next slot? @lags is set if the first one lags, but by no
@@ -389,9 +389,9 @@ static struct rate_tree_class *rate_tree_pick(struct rate_tree_class *p, u64 at,
 	c = rate_node_class(rb_first_cached(&p->by_rate));
 	/* Less is no sign that rates add up to more than there is */
 	lag = at - c->rate_until - RATE_TREE_MIN_BURST - rate_tree_burst(c);
-	if (time_after64(lag, p->rate_lag)) {
+	if (rate_after64(lag, p->rate_lag)) {
 		lag -= rate_tree_round(c);
-		*lags |= !time_after64(lag, p->rate_lag);
+		*lags |= !rate_after64(lag, p->rate_lag);
 		p->rate_lag = later(p->rate_lag, lag);
 	}
 	if (rate_tree_below_rate(c, at))
@@ -437,7 +437,7 @@ static u8 rate_tree_above_ceil(const struct rate_tree_class *c, u64 then,
 
 	for (; c->parent; c = c->parent, level++)
 		if (c->ceil < c->parent->ceil &&
-		    time_after64(c->ceil_until, then))
+		    rate_after64(c->ceil_until, then))
 			above |= BIT(level);
 
 	return busy ? above | BIT(level) : above;
@@ -480,7 +480,7 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 	}
 	if (c->ceil < p->ceil) {
 		burst = rate_tree_cburst(c);
-		if (time_after64(start - burst, c->ceil_until)) {
+		if (rate_after64(start - burst, c->ceil_until)) {
 			/* Its next slot may be a round away */
 			most = max(RATE_TREE_SLOT_MAX, p->longest);
 			burst = max(burst, min(rate_tree_round(c),
@@ -489,7 +489,7 @@ static void rate_tree_account(struct rate_tree_class *c, u64 start, u64 at,
 		}
 		c->ceil_until += to_ns_exact(&c->ceil_speed, len);
 		/* While this blocks it, it has had its rate already */
-		if (beyond && time_after64(c->ceil_until, at))
+		if (beyond && rate_after64(c->ceil_until, at))
 			c->rate_until = later(c->rate_until,
 					      c->ceil_until - p->rate_lag);
 	}
@@ -509,7 +509,7 @@ static void rate_tree_skip_time(struct rate_tree *t, u64 until)
 {
 	u64 at = until - t->root.cburst;
 
-	if (!time_after64(at, t->tat))
+	if (!rate_after64(at, t->tat))
 		return;
 
 	t->unused = min(t->unused + at - t->tat,
@@ -633,7 +633,7 @@ static void rate_tree_wait(struct rate_tree_member *m, u64 now)
 		u64 since = READ_ONCE(m->since);
 
 		/* A torn value, on 32 bits, must not be one to come */
-		rate_tree_skip_time(t, time_after64(since, now) ? now : since);
+		rate_tree_skip_time(t, rate_after64(since, now) ? now : since);
 	}
 	/* It has no claim to what others had when it did not wait */
 	m->served = later(m->served, m->class->last_served);
@@ -699,7 +699,7 @@ static bool rate_tree_stopped(const struct rate_tree_queue *q, u64 now)
 	u32 slots = q->slots_granted - begun;
 
 	return slots && (slots == RATE_TREE_SLOTS ||
-			 time_after64(now, later(s->granted_at, s->start) +
+			 rate_after64(now, later(s->granted_at, s->start) +
 					   RATE_TREE_PATIENCE));
 }
 
@@ -716,14 +716,14 @@ static void rate_tree_push_slot(struct rate_tree_member *m, u64 start, u64 now,
 	s->len = len;
 	s->payer = m->lender;
 	s->above_ceil = rate_tree_above_ceil(m->class, q->tree->tat,
-					     time_after64(start, now));
+					     rate_after64(start, now));
 	/* Pairs with rate_tree_next() */
 	smp_store_release(&q->slots_granted, q->slots_granted + 1);
 	/* The queue sees this, or @wake_at is new */
 	smp_mb();
 	late = atomic64_read(&q->wake_at) - start;
-	if (time_after64(late, RATE_TREE_KICK_LATE) &&
-	    time_after64(late, to_ns(&q->tree->root.ceil_speed, ETH_FRAME_LEN)))
+	if (rate_after64(late, RATE_TREE_KICK_LATE) &&
+	    rate_after64(late, to_ns(&q->tree->root.ceil_speed, ETH_FRAME_LEN)))
 		q->kick(q);
 	WRITE_ONCE(q->tree->granter, q);
 }
@@ -758,7 +758,7 @@ static bool rate_tree_grant(struct rate_tree *t, u64 now)
 		return false;
 
 	slot = rate_tree_max_slot(t);
-	if (time_after64(now, t->tat)) {
+	if (rate_after64(now, t->tat)) {
 		late = max(rate_tree_max_late(speed), c->cburst);
 		t->tat = later(t->tat, now - late);
 		/* Where all come late, there is more to grant at a time */
@@ -867,9 +867,9 @@ static void rate_tree_give_credit(struct rate_tree_queue *q, u64 now)
 	struct rate_tree *t = q->tree;
 	s64 most = q->max_credit;
 
-	if (time_after64(now, q->credit_at + RATE_TREE_CREDIT_TIME))
+	if (rate_after64(now, q->credit_at + RATE_TREE_CREDIT_TIME))
 		q->credit = 0;
-	if (t->root.nwaiting || time_after64(t->tat, now + q->slack))
+	if (t->root.nwaiting || rate_after64(t->tat, now + q->slack))
 		return;
 
 	most = min_t(s64, most - q->credit, to_bytes(t->root.ceil, t->unused));
@@ -906,7 +906,7 @@ static void rate_tree_visit(struct rate_tree_queue *q, u64 now)
 			rate_tree_return(m, now);
 		}
 	}
-	while (grants && !time_after64(t->tat, now + q->lookahead) &&
+	while (grants && !rate_after64(t->tat, now + q->lookahead) &&
 	       rate_tree_grant(t, now))
 		grants--;
 	rate_tree_set_granter(q, now);
@@ -933,7 +933,7 @@ static void rate_tree_post(struct rate_tree_member *m)
 	llist_add(&m->post, &q->posts);
 	/* Pairs with rate_tree_set_granter() */
 	start = atomic64_read_acquire(&q->tree->grant_at) + q->lookahead / 4;
-	if (q->nbacklogged <= 1 || time_after64(q->look_at, start))
+	if (q->nbacklogged <= 1 || rate_after64(q->look_at, start))
 		q->look_at = start;
 }
 
@@ -963,7 +963,7 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	s32 owed;
 	s64 wait;
 
-	if (m && time_after64(start, now + q->slack))
+	if (m && rate_after64(start, now + q->slack))
 		return false;
 
 	q->lost_at = later(s->granted_at, start + to_ns(&q->speed, len)) +
@@ -996,7 +996,7 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	}
 
 	/* Others use the time that would pay for it */
-	if (time_after64(start, m->since + q->slack))
+	if (rate_after64(start, m->since + q->slack))
 		q->credit = 0;
 	q->sender = m;
 	q->next_at = start;
@@ -1008,7 +1008,7 @@ static bool rate_tree_begin(struct rate_tree_queue *q, u64 now)
 	/* Long packets of the past count less and less */
 	WRITE_ONCE(m->longest,
 		   max(m->longest - m->longest / 64, ETH_FRAME_LEN));
-	wait = time_after64(start, q->since) ? start - q->since : 0;
+	wait = rate_after64(start, q->since) ? start - q->since : 0;
 	wait = min_t(s64, wait, NSEC_PER_SEC) - q->slot_wait;
 	q->slot_wait += wait < 0 ? wait / 2 : wait / 8;
 	q->since = start;
@@ -1027,7 +1027,7 @@ static void rate_tree_note_lateness(struct rate_tree_queue *q, u64 now)
 {
 	u32 mean;
 
-	if (!q->call_at || time_after64(q->call_at, now))
+	if (!q->call_at || rate_after64(q->call_at, now))
 		return;
 
 	mean = rate_lateness(q->lateness, now - q->call_at,
@@ -1049,7 +1049,7 @@ static void rate_tree_follow_rate(struct rate_tree_queue *q, u64 now)
 
 	spin_lock(&t->lock);
 	/* The sender does not wait for a packet at the old rate */
-	if (q->sender && time_after64(q->next_at, t->tat))
+	if (q->sender && rate_after64(q->next_at, t->tat))
 		q->next_at = t->tat;
 	q->rate_changes = t->rate_changes;
 	q->speed = t->root.ceil_speed;
@@ -1060,7 +1060,7 @@ static void rate_tree_follow_rate(struct rate_tree_queue *q, u64 now)
 	q->credit = min_t(s64, q->credit, q->max_credit);
 	for (i = q->slots_begun; i != q->slots_granted; i++) {
 		start = &q->slot[i % RATE_TREE_SLOTS].start;
-		if (time_after64(*start, t->tat))
+		if (rate_after64(*start, t->tat))
 			*start = t->tat;
 	}
 	spin_unlock(&t->lock);
@@ -1078,7 +1078,7 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 	u32 granted;
 
 	list_for_each_entry_safe(m, next, &q->paused, list) {
-		if (time_after64(m->paused_until, now))
+		if (rate_after64(m->paused_until, now))
 			continue;
 		list_del_init(&m->list);
 		m->paused = false;
@@ -1100,7 +1100,7 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 	}
 	for (;;) {
 		m = q->sender;
-		if (m && time_after64(now, q->lost_at)) {
+		if (m && rate_after64(now, q->lost_at)) {
 			WRITE_ONCE(m->beyond, m->beyond - q->left);
 			WRITE_ONCE(m->wanted, m->backlog);
 			q->sender = NULL;
@@ -1112,7 +1112,7 @@ static struct rate_tree_member *rate_tree_ready(struct rate_tree_queue *q,
 		    !rate_tree_begin(q, now))
 			break;
 	}
-	return q->sender && !time_after64(q->next_at, now + q->slack) ?
+	return q->sender && !rate_after64(q->next_at, now + q->slack) ?
 	       q->sender : NULL;
 }
 
@@ -1127,7 +1127,7 @@ static bool rate_tree_must_visit(const struct rate_tree_queue *q, u64 now)
 	    q->slots_begun == READ_ONCE(q->slots_granted))
 		return true;
 	return (next == q || q->nbacklogged) &&
-	       !time_after64(atomic64_read(&q->tree->grant_at), now);
+	       !rate_after64(atomic64_read(&q->tree->grant_at), now);
 }
 
 /* When a queue has to be called again */
@@ -1146,8 +1146,8 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 	} else if (q->nbacklogged) {
 		/* No slot so far: the longer it has waited, the later it looks
 		 */
-		if (!time_after64(q->look_at, now)) {
-			waited = time_after64(now, q->since) ?
+		if (!rate_after64(q->look_at, now)) {
+			waited = rate_after64(now, q->since) ?
 				 now - q->since : 0;
 			waited = max(q->lookahead / 4, waited / 32);
 			q->look_at = now + min(waited, most);
@@ -1156,16 +1156,16 @@ static u64 rate_tree_wake_time(struct rate_tree_queue *q, u64 now, u32 granted)
 		at = q->look_at;
 		latest = now + most;
 		/* Nobody gets a slot before @due, if anybody waits */
-		if (time_after64(due, now) && due - now < BIT_ULL(61))
+		if (rate_after64(due, now) && due - now < BIT_ULL(61))
 			latest = later(latest, now + q->lookahead / 4 +
 				       min(due - now, RATE_TREE_LOOK_AGAIN));
-		if (time_after64(at, latest))
+		if (rate_after64(at, latest))
 			at = latest;
 	}
-	if (READ_ONCE(t->granter) == q && time_after64(at, due))
+	if (READ_ONCE(t->granter) == q && rate_after64(at, due))
 		at = due;
 	list_for_each_entry(m, &q->paused, list)
-		if (time_after64(at, m->paused_until))
+		if (rate_after64(at, m->paused_until))
 			at = m->paused_until;
 	return at;
 }
@@ -1212,7 +1212,7 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 		/* Pairs with rate_tree_push_slot() */
 		granted = smp_load_acquire(&q->slots_granted);
 		at = rate_tree_wake_time(q, now, granted);
-		if (!time_after64(at, now))
+		if (!rate_after64(at, now))
 			at = now + NSEC_PER_USEC;
 		atomic64_set(&q->wake_at, at);
 		smp_mb(); /* pairs with that in rate_tree_push_slot() */
@@ -1220,7 +1220,7 @@ struct rate_tree_member *rate_tree_next(struct rate_tree_queue *q, u64 now,
 			break;
 	}
 
-	if (time_after64(at, now + BIT_ULL(61))) {
+	if (rate_after64(at, now + BIT_ULL(61))) {
 		*when = RATE_TREE_NEVER;
 		q->call_at = 0;
 	} else {
@@ -1294,7 +1294,7 @@ static void rate_tree_withdraw(struct rate_tree_member *m, u64 now, u32 bytes)
 	       !q->slot[q->slots_begun % RATE_TREE_SLOTS].m)
 		/* Pairs with rate_tree_stopped() */
 		smp_store_release(&q->slots_begun, q->slots_begun + 1);
-	if (bytes && time_after64(t->tat, now))
+	if (bytes && rate_after64(t->tat, now))
 		t->tat = later(t->tat - to_ns(&t->root.ceil_speed, bytes), now);
 	WRITE_ONCE(m->beyond, m->beyond - bytes);
 	rate_tree_charge_debt(m, now);
@@ -1390,8 +1390,8 @@ static bool rate_tree_free(struct rate_tree_member *m, u64 now, u32 bytes)
 	return q->sender != m && !rate_tree_busy(m) &&
 	       (s64)bytes <= q->credit &&
 	       (s64)rate_tree_debt(m) + bytes <= READ_ONCE(m->room) &&
-	       !time_after64(READ_ONCE(m->room_from), now) &&
-	       !time_after64(now, q->credit_at + RATE_TREE_CREDIT_TIME);
+	       !rate_after64(READ_ONCE(m->room_from), now) &&
+	       !rate_after64(now, q->credit_at + RATE_TREE_CREDIT_TIME);
 }
 
 static void rate_tree_more(struct rate_tree_member *m, u32 backlog)
@@ -1437,7 +1437,7 @@ void rate_tree_backlog(struct rate_tree_member *m, u64 now, u32 backlog)
 			q->call_at = 0;
 			settled = READ_ONCE(q->settled);
 			/* As with credit, time given back is gone by then */
-			if (time_after64(now,
+			if (rate_after64(now,
 					 q->since + RATE_TREE_CREDIT_TIME) &&
 			    (s32)(q->beyond - settled) < 0)
 				WRITE_ONCE(q->beyond, settled);
@@ -1484,7 +1484,7 @@ EXPORT_SYMBOL_NS_GPL(rate_tree_arrive, "NET_SCHED_INTERNAL");
 
 static u64 sooner(u64 t, u64 from, u64 to)
 {
-	return time_after64(t, to) && !time_after64(t, from) ? to : t;
+	return rate_after64(t, to) && !rate_after64(t, from) ? to : t;
 }
 
 /* The end of all slots was @from and is earlier now: do not make classes wait
@@ -1558,7 +1558,7 @@ bool rate_tree_set(struct rate_tree_class *c, u64 rate, u64 ceil, u64 burst,
 		/* What was granted takes longer or shorter now */
 		t->tat = now + min(to_ns(&c->ceil_speed, pending),
 				   rate_tree_max_late(&c->ceil_speed));
-		if (time_after64(at, t->tat))
+		if (rate_after64(at, t->tat))
 			rate_tree_sooner(t, at);
 		at = t->tat;
 	}
