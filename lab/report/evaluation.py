@@ -172,6 +172,13 @@ def echo(mine: Rows) -> str:
     return f"{low} us" if low == high else f"{middle} us ({low} to {high})"
 
 
+def longest_waits(flows: int) -> str:
+    """How long an echo beside so many TCP flows waited at most, in all starts."""
+    stock, ours, root = one_each(
+        load("latency"), lambda mine: f"{short(max(mine.column('max_us')))} us", flows=flows)
+    return f"{ours} (stock {stock}, root cake {root})"
+
+
 def summary() -> list[str]:
     """The paper's claims, and what each of TRIO does."""
     rates, switched, uneven, waits, fair = map(

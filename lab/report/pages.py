@@ -163,15 +163,14 @@ def figures() -> dict[str, str]:
             *(gained(*pair) for pair in (
                 ("series", "root cake"), ("stock cake_mq", "root cake"),
                 ("shared htb", "root htb")))),
-        "longest": longest_waits(),
+        **{f"longest.{flows}": evaluation.longest_waits(flows) for flows in (64, 1024)},
         "new": new_flows(),
         **{f"minutes.{target}":
            f"{minutes(took, 'cold')} minutes cold, {minutes(took, 'warm')} warm"
            for target, took in times.items()},
-        **{f"version.{what}": version_of(name)
-           for what, name in (("picture", "scenarios"), ("bench", "bench"),
-                              ("reported", "reported"), ("reports", "reports"),
-                              ("drivers", "drivers"), ("trees", "trees"), ("users", "users"))},
+        "version.picture": version_of("scenarios"),
+        **{f"version.{name}": version_of(name)
+           for name in ("bench", "reported", "reports", "drivers", "trees", "users")},
     }
 
 
@@ -186,21 +185,6 @@ def new_flows() -> str:
     before, after = (demo.stored()[which]["root flood 20"]["small_p99"]
                      for which in ("base", "patched"))
     return f"{after * 1e6:.0f} us, not {before * 1e3:.0f} ms"
-
-
-def longest_waits() -> str:
-    """The longest wait of an echo beside TCP flows, of all starts in latency.json."""
-    longest: dict[tuple[str, int], float] = {}
-    for row in recorded("latency.json")["rows"]:
-        key = row["label"], row["args"]["flows"]
-        longest[key] = max(longest.get(key, 0), row["max_us"])
-
-    def waits(flows: int) -> str:
-        ours, stock, root = (
-            f"{us / 1000:.1f} ms" if us >= 1000 else f"{us:.0f} us"
-            for us in (longest[label, flows] for label in ("series", "stock cake_mq", "root cake")))
-        return f"{ours} beside {flows} flows (stock {stock}, root cake {root})"
-    return f"{waits(64)}, and {waits(1024)}"
 
 
 def minutes(took: dict, kind: str) -> int:

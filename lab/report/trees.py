@@ -40,6 +40,7 @@ def build() -> None:
     part = fuzz.Part("tree")
     part.shims()
     OUT.mkdir(parents=True, exist_ok=True)
+    # One queue at a time: none comes between, as in make fuzz
     run([*part.compiler("-USHIM_RACES", "-include", "assert.h", "-Dshim_must=assert"),
          part.source, HERE / "sim.c", "-lm", "-o", OUT / "sim"],
         "trees-build", "building the simulator", 2)

@@ -38,6 +38,7 @@ from host.common import (
 )
 from host.repo import KERNEL, git
 
+from series.copies import write
 from series.mutate import mutated, read_list
 
 LAB = ROOT / "lab/series"
@@ -286,9 +287,7 @@ def module(which: str) -> Path:
     with open(copy / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for file in (ROOT / "lab/traffic/hop").iterdir():
-            to = copy / file.name
-            if not to.exists() or to.read_bytes() != file.read_bytes():
-                to.write_bytes(file.read_bytes())
+            write(copy / file.name, file.read_bytes())
         run(["make", "-s", "ARCH=um", f"O={BUILD / kernel.out}", f"M={copy}", *make_args(),
              "modules"], f"hop-{which}", cwd=BUILD / kernel.tree, env=kernel_env())
     return copy / "hop.ko"

@@ -30,6 +30,7 @@ from typing import Any
 
 from host.common import BUILD, JOBS, ROOT, VERBOSE, Die, known, run, say
 from host.results import verdict
+from series.copies import write
 from series.mutate import read_list
 
 HERE = ROOT / "lab/sim/fuzz"
@@ -117,7 +118,7 @@ class Part:
             for header in others.findall(file.read_text()):
                 path = self.out / f"include-{name or self.name}" / header
                 path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(f"#include <{shim}>\n")
+                write(path, f"#include <{shim}>\n".encode())  # others may be compiling with it
 
     def compiler(self, *more: Any, include: Path | None = None, name: str = "") -> list:
         """The command that compiles with the header below a folder; name: as in shims()."""

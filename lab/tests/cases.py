@@ -19,6 +19,7 @@ import re
 from pathlib import Path
 
 from host.common import BUILD, ROOT, Die, sections
+from series.copies import write
 
 TABLES = ROOT / "lab/tests/cases"
 DEVICE = 'echo "1 1 4" > /sys/bus/netdevsim/new_device'
@@ -89,8 +90,7 @@ def names() -> list[str]:
 
 def made(name: str) -> Path:
     """Path of a table's cases as tdc reads them; written if they are others than before."""
-    path, text = BUILD / TABLES.name / f"{name}.json", json.dumps(suite(name), indent=1)
+    path = BUILD / TABLES.name / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
+    write(path, json.dumps(suite(name), indent=1).encode())
     return path
