@@ -209,13 +209,13 @@ def used(row: dict, key: str) -> float | None:
 
 
 BOUND_TABLE = Table(
-    ("two CPUs, real time", "case", "", -48),
-    ("excess, B", "excess", ".0f", 11), ("bound", "bound", ".0f", 9),
-    ("stock", lambda row: row.get("stock"), ".0f", 9),
-    ("root", lambda row: row.get("root"), ".0f", 9),
-    ("of rate, %", lambda row: used(row, "bps"), ".1f", 12),
-    ("stock", lambda row: used(row, "stock_bps"), ".1f", 7),
-    ("root", lambda row: used(row, "root_bps"), ".1f", 7),
+    ("two CPUs, real time; excess in bytes", "case", "", -48),
+    ("excess", "excess", ".0f", 9), ("bound", "bound", ".0f", 9),
+    ("of stock", lambda row: row.get("stock"), ".0f", 10),
+    ("of root", lambda row: row.get("root"), ".0f", 9),
+    ("% of rate", lambda row: used(row, "bps"), ".1f", 11),
+    ("by stock", lambda row: used(row, "stock_bps"), ".1f", 10),
+    ("by root", lambda row: used(row, "root_bps"), ".1f", 9),
     ("stalls", "stalls", "", 8), ("stops", "stops", "", 7), ("changes", "changes", "", 9))
 SPEED_TABLE = Table(
     (f"packets per second, median of {ROUNDS}",
