@@ -161,7 +161,6 @@ def figures() -> dict[str, str]:
         "torture.minutes": f"{torture['seconds'] / 60:.0f}",
         "gain": gained("series", "root cake"),
         "gain.old": gained("stock cake_mq", "root cake"),
-        "gain.htb": gained("shared htb", "root htb"),
         **{f"longest.{flows}": evaluation.longest_waits(flows) for flows in (64, 1024)},
         "new": new_flows(),
         **{f"minutes.{target}":
