@@ -112,7 +112,7 @@ am: tree ## apply the series to another kernel tree, TREE=/path/to/net-next [SER
 
 bench: build ## CPU time per packet beside the unpatched kernel; two real CPUs: bound and contention
 	@$(LAB) setup figures
-	@$(LAB) bench $(call options,ROUNDS)
+	@$(LAB) bench
 	@$(LAB) smp
 
 cost: tree ## instructions per packet, counted, beside the unpatched kernel [CASE=name; JOBS=n]
@@ -120,7 +120,7 @@ cost: tree ## instructions per packet, counted, beside the unpatched kernel [CAS
 	@$(LAB) cost $(call options,CASE JOBS)
 
 users: build ## kernel memory and time that a user of a network namespace can take by sharing
-	@$(LAB) users $(call options,KERNELS)
+	@$(LAB) users
 
 trees: build ## shared htb over many queues: what each class gets [COMPARE=1: other htb as well]
 	@$(LAB) trees $(call flags,COMPARE)

@@ -13,7 +13,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,18 @@ def made_of(stamp: Path, mark: str) -> bool:
     return stamp.exists() and stamp.read_text() == mark
 
 
+def parallel(work: Callable, items: Iterable, at_once: int = JOBS) -> Iterator:
+    """What a function gives for each item, in their order, so many at a time."""
+    with ThreadPoolExecutor(at_once) as pool:
+        yield from pool.map(work, items)
+
+
+def told(*words: Any, check: bool = False, **more: Any) -> subprocess.CompletedProcess:
+    """What a program comes to, with what it prints, as text; check, more: of subprocess.run()."""
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True,
+                          check=check, **more)
+
+
 def call(cmd: Sequence[str], **kwargs: Any) -> int:
     """subprocess.call with a sentence for a missing program."""
     try:
@@ -175,11 +188,8 @@ def call(cmd: Sequence[str], **kwargs: Any) -> int:
 
 def sha256(path: Path) -> str:
     """SHA-256 of a file, in hex."""
-    digest = hashlib.sha256()
     with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def hash_files(paths: Iterable[Path]) -> str:

@@ -33,9 +33,7 @@ def fill(bed: Bed, load: float, queues: int = 40, size: int = 200, options: str 
     figures = {**kept(got, load * rate),
                "p99": max(s["delay"]["p99"] for s in got["streams"])}
     if before is not None:
-        figures["writes"] = (shared_writes() - before) / 0.4
-        figures["packets"] = got["packets"] / 0.3
-        figures["writes_per_packet"] = figures["writes"] / figures["packets"]
+        figures["writes_per_packet"] = (shared_writes() - before) / 0.4 / (got["packets"] / 0.3)
     return figures
 
 

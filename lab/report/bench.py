@@ -78,7 +78,7 @@ def boot_on(cpu: int, which: str, hop: Path, spec: dict) -> list[dict]:
     return rows
 
 
-def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
+def per_packet(kernels: dict[str, Path], label: str) -> dict:
     """The row of a case, per packet: {"ns", "wakeups"}: {kernel: median}; "ratios": of
     each pair of runs, in order.
 
@@ -87,7 +87,7 @@ def per_packet(kernels: dict[str, Path], label: str, rounds: int) -> dict:
     spec = asdict(CASES[label])
     cpus = sorted(os.sched_getaffinity(0))
     rows = {which: [] for which in kernels}
-    for number in range(rounds):
+    for number in range(ROUNDS):
         with ThreadPoolExecutor(len(kernels)) as pool:
             jobs = {which: pool.submit(boot_on, cpus[(place + number) % len(cpus)], which,
                                        hop, spec)
@@ -111,11 +111,8 @@ TABLE = Table(
     ("all", lambda row: row["wakeups"]["bench-patched"], ".2f", 6, "wake-ups"))
 
 
-def main(rounds: int = ROUNDS) -> None:
-    """Measure, print, write.
-
-    rounds: of each case.
-    """
+def main() -> None:
+    """Measure, print, write."""
     kernels = {}
     for which in ("bench-base", "bench-patched"):
         kernel.build(which)
@@ -123,9 +120,9 @@ def main(rounds: int = ROUNDS) -> None:
     rows = []
     print("\n".join(TABLE.head()))
     for label in CASES:
-        rows.append({"case": label, **per_packet(kernels, label, rounds)})
+        rows.append({"case": label, **per_packet(kernels, label)})
         print(TABLE.line(rows[-1]), flush=True)
     keep_result("bench.json", {
         "what": "per packet: CPU time of the host, ns, and wake-ups, medians of "
-        f"{rounds * RUNS} runs; ratios: of two at the same time",
+        f"{ROUNDS * RUNS} runs; ratios: of two at the same time",
         "rows": rows})

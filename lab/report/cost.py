@@ -23,16 +23,14 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import time
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from guest import qemu
 from guest.initramfs import cpio
-from host.common import BUILD, JOBS, VERBOSE, Die, compiled, known, say, sha256
+from host.common import BUILD, JOBS, VERBOSE, Die, compiled, known, parallel, say, sha256, told
 from host.results import keep_result, recorded, verdict
 from host.setup import loudly
 from host.table import Table
@@ -93,8 +91,7 @@ def library(name: str) -> Path:
 
 def version(program: str) -> str:
     """The first line of what a program says of itself."""
-    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()[0]
+    return told(program, "--version", check=True).stdout.splitlines()[0]
 
 
 # ----------------------------------------------------------------------- cases
@@ -365,9 +362,8 @@ def main(case: str = "", jobs: int = JOBS) -> None:
     for kernel in built.values():
         kernel.build()
     pairs = [(name, which) for name in names for which in TREES]
-    with ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda job: attempt(built[job[1], CASES[job[0]].arch], job[0]), pairs)
-        results = dict(zip(pairs, found, strict=True))
+    found = parallel(lambda job: attempt(built[job[1], CASES[job[0]].arch], job[0]), pairs, jobs)
+    results = dict(zip(pairs, found, strict=True))
     failed = [str(result).removeprefix("error: ") for result in results.values()
               if isinstance(result, Die)]
     both = {name: {which: results[name, which] for which in TREES} for name in names}

@@ -2,13 +2,12 @@
 """The kernels that make cost counts instructions of, and how QEMU starts them."""
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from guest import qemu
-from host.common import BUILD, ROOT, kernel_env, make_args, need_disk, run
+from host.common import BUILD, ROOT, kernel_env, make_args, need_disk, run, told
 from host.cross import ARCHES
 from series.copies import write
 from series.kernel import preset
@@ -131,7 +130,7 @@ class Kernel:
         """What its guest has: {path: (mode, bytes)}. tc: lines for it; hop: for /proc/hop."""
         texts = {"tc.batch": tc}
         if self.arch == "x86_64":
-            listed = subprocess.run(["ldd", TC], capture_output=True, text=True, check=True).stdout
+            listed = told("ldd", TC, check=True).stdout
             programs = {"init": HERE / "init.sh", "bin/busybox": BUSYBOX, "bin/tc": TC}
             programs |= {path.lstrip("/"): Path(path) for path in re.findall(r"(/\S+) \(", listed)}
             texts["hop.txt"] = hop

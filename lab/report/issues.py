@@ -17,11 +17,10 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import boot_script
-from host.common import known, say
+from host.common import known, parallel, say
 from host.results import keep_result, verdict
 from series import kernel
 from traffic.tcp import CLIENT, build_bed, port_mask, shape
@@ -170,10 +169,9 @@ def holds(rows: dict, name: str, sign: str, other: float | str, factor: float = 
 
 
 def outcome(name: str, rows: dict) -> str:
-    """The last cell of a row, from {column: figures}; a "no" that is not explained has failed."""
+    """The last cell of a row, from {column: figures}; "no" has failed."""
     if name in OTHERS:
-        return ("yes" if all(holds(rows, *rule) for rule in OTHERS[name]["right"]) else
-                f"no: {OTHERS[name].get('known', '')}")
+        return "yes" if all(holds(rows, *rule) for rule in OTHERS[name]["right"]) else "no"
     stock, here = (faulty(rows[column], rows["cake"], OURS[name])
                    for column in ("cake_mq", "series"))
     return "no" if here else "yes" if stock else "nothing to fix"
@@ -223,18 +221,10 @@ def measured(job: tuple) -> dict[str, dict]:
     return {row.pop("case"): row for row in rows}
 
 
-def judged(file: str, results: dict) -> tuple[list[str], list[str]]:
-    """(sentences on cases that are not right, and not known to be so; on those that are right
-    although they are known not to be)."""
-    failed, better = [], []
-    for name, rows in whole(file, results).items():
-        said, known = outcome(name, rows), ISSUES[name].get("known")
-        if said.startswith("no") and said != "nothing to fix" and not known:
-            failed.append(f"{name}: " + ", ".join(f"{column} {told(name, row)}"
-                                                  for column, row in rows.items()))
-        if said == "yes" and known:
-            better.append(f"{name} is right now; issues.toml says that it is not")
-    return failed, better
+def judged(file: str, results: dict) -> list[str]:
+    """Sentences on cases that are not right."""
+    return [f"{name}: " + ", ".join(f"{column} {told(name, row)}" for column, row in rows.items())
+            for name, rows in whole(file, results).items() if outcome(name, rows) == "no"]
 
 
 def main(*case: str, brief: bool = False) -> None:
@@ -249,9 +239,8 @@ def main(*case: str, brief: bool = False) -> None:
         kernel.build(which)
     say(f"{len(names)} reports, three times each (all of them: about 20 min)")
     fresh = {"reported": {}, "reports": {}}
-    with ThreadPoolExecutor(2) as pool:
-        for (file, column, *_), rows in zip(some, pool.map(measured, some), strict=True):
-            fresh[file][column] = rows
+    for (file, column, *_), rows in zip(some, parallel(measured, some, 2), strict=True):
+        fresh[file][column] = rows
     failed = []
     for (file, results), all_, what in zip(fresh.items(), (OURS, OTHERS), (
             "what users reported: bit/s of groups of flows, ms that a ping waits at most",
@@ -260,8 +249,5 @@ def main(*case: str, brief: bool = False) -> None:
             keep_result(f"{file}.json", {"what": what, "columns": results})
         if results:
             print("\n".join(table(file, results)))
-        more, better = judged(file, results)
-        failed += more
-        for sentence in better:
-            print("note: " + sentence)
+        failed += judged(file, results)
     verdict(len(names) - len(failed), failed)

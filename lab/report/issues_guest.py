@@ -9,10 +9,10 @@ figures its row shows, and when what is shared does what is right. Rates are in 
 
 import json
 import socket
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 
+from host.common import told
 from traffic.bed import beside_run, uninstall
 from traffic.hop import NAME, Hop
 from traffic.traffic import command, tc
@@ -45,8 +45,7 @@ def classes(kind: str, queues: int, lines: Sequence[str]) -> str:
     """Add classes to each htb; lines: of tc, with H for the htb's handle. What tc says of it."""
     text = "\n".join(f"class add dev {NAME} {line.replace('H:', handle)}"
                      for handle in handles(kind, queues) for line in lines)
-    done = subprocess.run(["tc", "-batch", "-"], input=text, capture_output=True, text=True,
-                          check=False)
+    done = told("tc", "-batch", "-", input=text)
     if done.returncode:
         raise RuntimeError(f"tc: {done.stderr}")
     return done.stderr + command("dmesg", "-c")
@@ -203,11 +202,9 @@ def configured_twice(kind: str, hop: Hop) -> dict:
         attach("replace", kind, words, QUEUES)
     after = sum(row["qlen"] for row in leaves())
     command("ip", "link", "add", "one0", "type", "dummy")
-    done = subprocess.run(["tc", "qdisc", "add", "dev", "one0", "root", "cake_mq"],
-                          capture_output=True, text=True, check=False)
+    said = told("tc", "qdisc", "add", "dev", "one0", "root", "cake_mq").stderr
     command("ip", "link", "del", "one0")
-    told = "queue" in done.stderr
-    return {"kept": 100 * after / before if before else 0, "told": int(told)}
+    return {"kept": 100 * after / before if before else 0, "told": int("queue" in said)}
 
 
 TUNNELS = {  # name: how it is made, below va

@@ -254,22 +254,12 @@ def front() -> plt.Figure:
 DRAW = {f.__name__: f for f in (accuracy, switching, imbalance, latency, fairness, cost)}
 
 
-
-def measured(name: str) -> bool:
-    """Whether there is something to draw."""
-    try:
-        return all("label" in row or "ns" in row for row in latest(name))
-    except (FileNotFoundError, KeyError):
-        return False
-
-
 def main(*figure: str) -> None:
-    """Draw the figures named, or all that have been measured.
+    """Draw the figures named, or all.
 
     figure: accuracy, switching, imbalance, latency, fairness or cost.
     """
-    names = figure or [n for n in DRAW if measured(n)]
-    for name in names:
-        if name in DRAW:
+    for name in DRAW:
+        if not figure or name in figure:
             save(DRAW[name](latest(name)), name)
     save(front(), "front")

@@ -114,14 +114,12 @@ def hold(case: str, contender: str) -> dict:
     changer = threading.Thread(target=change)
     if load.changes:
         changer.start()
-    before = shared_writes()
     got = hop.run(3)
     stop.set()
     if load.changes:
         changer.join()
     row = {"excess": got["excess"]["bytes"], "bps": got["bps"],
-           "stalls": got["stalls"], "stops": got["stops"], "changes": count[0],
-           "writes": None if before is None else (shared_writes() - before) / 3}
+           "stalls": got["stalls"], "stops": got["stops"], "changes": count[0]}
     hop.remove()
     return row
 

@@ -10,13 +10,11 @@ What it does not show: CPU time, and contention for the lock.
 """
 
 import json
-import subprocess
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from guest.boot import boot_script
-from host.common import BUILD, JOBS, ROOT, Die, run, say
+from host.common import BUILD, JOBS, ROOT, Die, parallel, run, say, told
 from host.results import keep_result, verdict
 from host.table import Table
 from loads.class_run import CONTENDERS
@@ -109,8 +107,7 @@ def uneven(tree: ClassTree, got: Sequence[float]) -> float | None:
 def simulate(name: str) -> Row:
     """A tree in the simulator."""
     tree = TREES[name]()
-    done = subprocess.run([OUT / "sim"], input=tree.for_simulator(seed=1), capture_output=True,
-                          text=True, check=False)
+    done = told(OUT / "sim", input=tree.for_simulator(seed=1))
     if done.returncode:
         raise Die(f"{name}: the simulator ended with {done.returncode}: {done.stderr}")
     got = json.loads(done.stdout)
@@ -178,15 +175,13 @@ def main(*name: str, brief: bool = False, compare: bool = False) -> None:
     names = [one for one in TREES if (not name or any(word in one for word in name))
              and (not brief or "brief" in TREES[one].flags)]
     say(f"{len(names)} trees, simulated (about 40 s)")
-    with ThreadPoolExecutor(JOBS) as pool:
-        rows = list(pool.map(simulate, names))
+    rows = list(parallel(simulate, names))
     print("\n".join(["", *table([row.figures() for row in rows]), ""]))
     contenders = CONTENDERS if compare else (OURS,)
     names = [one for one in names if "simulated" not in TREES[one].flags]
     say(f"{len(names)} trees in the kernel (about {len(names) * 5 * len(contenders)} s)")
-    with ThreadPoolExecutor(JOBS) as pool:
-        jobs = [pool.submit(boot, names[at::JOBS], contenders, at) for at in range(JOBS)]
-        booted = [row for job in jobs for row in job.result()]
+    parts = parallel(lambda at: boot(names[at::JOBS], contenders, at), range(JOBS))
+    booted = [row for part in parts for row in part]
     booted.sort(key=lambda row: names.index(row.name))
     print("\n".join(["", *kernel_table([row.figures() for row in booted]), ""]))
     if compare and not name and not brief:

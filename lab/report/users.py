@@ -146,13 +146,13 @@ TABLE = Table(
       for head, which, width in zip(("stock", "all"), ("base", "patched"), widths)))
 
 
-def main(*case: str, kernels: str = "base,patched") -> None:
+def main(*case: str) -> None:
     """Measure, print, write.
 
-    case: only these (all). kernels: with commas between them.
+    case: only these (all).
     """
     rows = {title: {"case": title} for title in known("case", case or CASES, CASES)}
-    for which in kernels.split(","):
+    for which in ("base", "patched"):
         kernel.build(which)
         cases = [title for title in rows if kernel.shares(which, "mq + " + " ".join(
             (CASES[title][0], "shared" if CASES[title][1] else "")).strip())]

@@ -23,12 +23,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from host.common import BUILD, JOBS, ROOT, VERBOSE, Die, known, run, say
+from host.common import BUILD, JOBS, ROOT, VERBOSE, Die, known, parallel, run, say
 from host.results import verdict
 from series.copies import write
 from series.mutate import read_list
@@ -215,10 +214,8 @@ def plant_all(tested: Sequence[Part]) -> None:
         part = of[fault["file"]]
         return first_finding(plant(fault, part), part)
 
-    with ThreadPoolExecutor(JOBS) as pool:
-        found = list(pool.map(find, listed))
     failed = []
-    for fault, finding in zip(listed, found, strict=True):
+    for fault, finding in zip(listed, list(parallel(find, listed)), strict=True):
         told = f"{fault['number']:3}  {fault['rule']}"
         if finding:
             print(f"{told}: {finding[0]}, in scenario {finding[1]}")
@@ -229,10 +226,8 @@ def plant_all(tested: Sequence[Part]) -> None:
 
 def scenarios(program: Path, seeds: range, family: str) -> Iterator[list[str]]:
     """Run them on all CPUs; yields the lines of each chunk."""
-    with ThreadPoolExecutor(JOBS) as pool:
-        yield from pool.map(
-            lambda first: ask(program, first, min(CHUNK, seeds.stop - first), 1, family),
-            seeds[::CHUNK])
+    return parallel(lambda first: ask(program, first, min(CHUNK, seeds.stop - first), 1, family),
+                    seeds[::CHUNK])
 
 
 class Findings:

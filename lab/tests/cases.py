@@ -8,14 +8,17 @@ A case begins with its id and name, and has indented lines: a command of its set
     4 times PATTERN     how often that is in it
     json [...]          or what that has to be
     end COMMAND         cleans up, if not 'no device'; 'nothing': there is no need to
+    also ID WORDS       the same once more, with the device up, or below mq or mqprio instead
 
 A command is one of the words in SHORT, begins with one of those in START, or is meant as it is.
-'[0 1] COMMAND' may end with 0 or 1. A set-up begins with a netdevsim of four queues, unless its
-first line is 'without a device', or 'without a namespace' of tdc's as well.
+'[0 1] COMMAND' may end with 0 or 1; '1-3: COMMAND' is three, with 1 to 3 for N. A set-up begins
+with a netdevsim of four queues, unless its first line is 'without a device', or 'without a
+namespace' of tdc's as well.
 """
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from host.common import BUILD, ROOT, Die, sections
@@ -77,10 +80,27 @@ def case(head: str, lines: list[str], category: str) -> dict:
     return made
 
 
+def expanded(line: str) -> list[str]:
+    """What '1-3: LINE' stands for; any other line as it is."""
+    if found := re.match(r"(\d)-(\d): (.*)", line):
+        return [found[3].replace("N", str(n)) for n in range(int(found[1]), int(found[2]) + 1)]
+    return [line]
+
+
+def variants(head: str, lines: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """(first line, those below it) of a case of a table, and of what 'also' makes of it."""
+    plain = [one for line in lines if not line.startswith("also ") for one in expanded(line)]
+    yield head, plain
+    for _, ident, *words in (line.split() for line in lines if line.startswith("also ")):
+        other = [word for word in words if word != "up"]
+        below = [(other or [one])[0] if one in ("mq", "mqprio") else one for one in plain]
+        yield f"{ident}{head[4:]} ({' '.join(words)})", ["up"] * ("up" in words) + below
+
+
 def suite(name: str) -> list[dict]:
     """The cases of a table."""
-    return [case(head, [line.strip() for line in lines], name)
-            for head, lines in sections(TABLES / f"{name}.txt")]
+    return [case(*one, name) for head, lines in sections(TABLES / f"{name}.txt")
+            for one in variants(head, [line.strip() for line in lines])]
 
 
 def names() -> list[str]:

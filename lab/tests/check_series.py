@@ -10,11 +10,10 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from host import setup
-from host.common import BUILD, JOBS, ROOT, Die, kernel_env
+from host.common import BUILD, ROOT, Die, kernel_env, parallel
 from host.repo import IPROUTE2, KERNEL, Series, am_patch, git
 from series import am
 from series.base import version
@@ -170,8 +169,7 @@ def coccicheck() -> tuple[str, list[str]]:
         after = reports(rule, check.WORK)
         return rule, reports(rule, BASE) if any(after) else after, after
 
-    with ThreadPoolExecutor(JOBS) as pool:
-        found = list(pool.map(compare, rules))
+    found = list(parallel(compare, rules))
     said = [f"{rule.name}: {line}" for rule, before, after in found
             for line in new(before[1], after[1])]
     slow = [rule.name for rule, before, after in found if OUT_OF_TIME & {before[0], after[0]}]

@@ -12,12 +12,11 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import time
 from pathlib import Path
 
 from guest import boot
-from host.common import BUILD, ROOT, Die, say
+from host.common import BUILD, ROOT, Die, say, told
 from host.results import keep_result, verdict
 from host.table import Table
 from loads.room import ALSO, SCENARIOS, USUAL
@@ -95,8 +94,7 @@ def counted(job: Path) -> dict:
                   f"build the kernel anew (rm -r {BUILD / FOLDER})")
     for path in data:
         shutil.copy(BUILD / FOLDER / "net/sched" / f"{path.stem}.gcno", job)
-        done = subprocess.run(["gcov", "--json-format", "--stdout", path.name], cwd=job,
-                              text=True, capture_output=True, check=False)
+        done = told("gcov", "--json-format", "--stdout", path.name, cwd=job)
         if done.returncode or "stamp mismatch" in done.stderr:
             raise Die(f"gcov cannot read {path}: {done.stderr.strip()[-200:]}")
         for file in json.loads(done.stdout)["files"]:

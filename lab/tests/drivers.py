@@ -19,12 +19,11 @@ A splat in the guest's log is a failure. The last line is 'N passed, N failed'.
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest import cards
 from guest.boot import Job, run_script
-from host.common import JOBS, ROOT, Die, known, say
+from host.common import ROOT, Die, known, parallel, say
 from host.results import keep_result, kept_rows, verdict
 from host.table import Table
 from series import kernel
@@ -206,8 +205,7 @@ def main(on: str = "", setups_: str = "", events_: str = "") -> None:
     if set(drivers) & set(cards.DRIVERS):
         cards.program()
     say(f"booting with {', '.join(drivers)}")
-    with ThreadPoolExecutor(JOBS) as pool:
-        found = list(pool.map(lambda driver: carry_out(driver, names, events), drivers))
+    found = list(parallel(lambda driver: carry_out(driver, names, events), drivers))
     rows = [{"driver": driver, **row} for driver, (part, _) in zip(drivers, found, strict=True)
             for row in part]
     failed = [sentence for _, sentences in found for sentence in sentences]

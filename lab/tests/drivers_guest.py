@@ -16,14 +16,13 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from guest.boot import splats
 from guest.cards import CARD, CPUS, PEER, QUEUES
-from host.common import BUILD
+from host.common import BUILD, told
 from traffic.traffic import command
 
 MODULES = ("sch_rate_group", "sch_rate_group_qdisc", "sch_rate_tree", "sch_cake", "sch_tbf",
@@ -49,11 +48,6 @@ ADDRESSES = {"card": "10.9.0", "card.5": "10.9.5", "bond9": "10.9.6", "br0": "10
 
 class Missing(Exception):
     """A driver cannot do what was asked."""
-
-
-def write(path: Path | str, text: str) -> None:
-    """Write to a file of the kernel."""
-    Path(path).write_text(text)
 
 
 def wait(what: Callable[[], bool], name: str) -> None:
@@ -211,8 +205,7 @@ class Bed:
         """Whether a module of the series was loaded or unloaded."""
         file = BUILD / f"x86-drivers/net/sched/{name}.ko"
         words = ("insmod", str(file)) if load else ("rmmod", name)
-        return file.exists() and not subprocess.run(words, capture_output=True,
-                                                    check=False).returncode
+        return file.exists() and not told(*words).returncode
 
     def tc(self, *lines: str) -> None:
         """Carry out lines of tc; RuntimeError if one is refused."""
@@ -330,8 +323,7 @@ class Bed:
         """The card's own test, which takes it down."""
         if self.driver != "igb":
             raise Missing("has no offline test")
-        done = subprocess.run(["ethtool", "-t", "card", "offline"], capture_output=True, text=True,
-                              check=False)
+        done = told("ethtool", "-t", "card", "offline")
         if "result" not in done.stdout:
             raise RuntimeError(done.stderr)
         yield "ethtool -t offline"
@@ -424,9 +416,9 @@ class Bed:
         self.able("veth", "is built in")
         device = Path(os.path.realpath("/sys/class/net/card/device"))
         driver = Path(os.path.realpath(device / "driver"))
-        write(driver / "unbind", device.name)
+        (driver / "unbind").write_text(device.name)
         wait(lambda: named(CARD) is None, "unbind")
-        write(driver / "bind", device.name)
+        (driver / "bind").write_text(device.name)
         wait(lambda: named(CARD) is not None, "bind")
         self.up()
         self.shape()

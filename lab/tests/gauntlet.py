@@ -28,18 +28,16 @@ import collections
 import json
 import os
 import re
-import subprocess
 import threading
 import time
 import tomllib
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from guest.boot import Guest, run_script
-from host.common import BUILD, Die, known, say
+from host.common import BUILD, Die, known, parallel, say, told
 from host.results import keep_result, keep_row, kept_rows, latest_result, verdict
 from host.table import Table
 from series import kernel
@@ -151,10 +149,8 @@ def run_crowds(spec: dict) -> Iterator[dict]:
         changes = refused = 0
         for number in range(spec["rounds"]):
             for line in turn(contender, number, spec["shared"]):
-                text = subprocess.run(["tc", *line.split()], capture_output=True,
-                                      check=False)
                 changes += 1
-                refused += text.returncode != 0
+                refused += told("tc", *line.split()).returncode != 0
         done.set()
         dumper.join()
         pktgen("pgctrl", "stop")
@@ -194,8 +190,7 @@ class Lines:
         self.out = BUILD / kernel.KERNELS[which].out
         self.vmlinux = self.out / "vmlinux"
         self.known = {}
-        symbols = subprocess.run(["nm", self.vmlinux], capture_output=True, text=True,
-                                 check=True).stdout
+        symbols = told("nm", self.vmlinux, check=True).stdout
         self.addresses = collections.defaultdict(list)  # a name may be that of several
         for words in map(str.split, symbols.splitlines()):
             if len(words) == 3 and words[1] in "tT":
@@ -210,9 +205,8 @@ class Lines:
                           "that ran; build it again")
             # what is on a stack is where it returns to
             offset = int(rest.split("/")[0], 16) - 1
-            out = subprocess.run(["addr2line", "-i", "-e", self.vmlinux,
-                                  *(hex(at + offset) for at in self.addresses[name])],
-                                 capture_output=True, text=True, check=True).stdout
+            out = told("addr2line", "-i", "-e", self.vmlinux,
+                       *(hex(at + offset) for at in self.addresses[name]), check=True).stdout
             self.known[place] = [
                 (os.path.relpath(self.out / path, self.tree), int(number))
                 for path, number in re.findall(r"^(?!\?\?)(\S+):(\d+)", out, re.M)]
@@ -304,14 +298,13 @@ def suites(job: Job, args: SimpleNamespace) -> None:
     if job.race and not args.long:
         beside = [name for name in beside if name not in tdc.own_suites()]
 
-    def half(number, names):
+    def half(part):
+        number, names = part
         return tdc.run_suites(job.folder(), "linux", job.name(f"tdc{number}"), names,
                               jobs=job.machine["cpus"], timeout=5400,
                               params=(*job.sparse, NO_PKTGEN), **job.machine)
 
-    with ThreadPoolExecutor(2) as pool:
-        ran = list(pool.map(half, (1, 2), halves(beside)))
-    for got, guest in ran:
+    for got, guest in list(parallel(half, enumerate(halves(beside), 1), 2)):
         job.look(guest)
         passed, _, bad = tdc.compare(got, tdc.on_base())
         job.passed += passed

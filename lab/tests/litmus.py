@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from host.common import BUILD
+from host.common import BUILD, told
 from host.results import verdict
 from host.setup import loudly
 
@@ -69,9 +69,8 @@ def outcome(herd: str, test: Path) -> str:
     """A sentence on a test that came out another way than it says; "" if it did not."""
     want = re.search(r"\* Result: (\w+)", test.read_text())[1]
     try:
-        done = subprocess.run([herd, "-conf", "linux-kernel.cfg", test], text=True, check=False,
-                              cwd=LINUX / "tools/memory-model", capture_output=True,
-                              timeout=SECONDS)
+        done = told(herd, "-conf", "linux-kernel.cfg", test, cwd=LINUX / "tools/memory-model",
+                    timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return f"{test.name}: no result within {SECONDS} s"
     found = re.search(r"^Observation \S+ (\w+)", done.stdout, re.MULTILINE)

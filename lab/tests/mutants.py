@@ -11,12 +11,11 @@ of all writes mutants.json.
 
 import re
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import Guest, run_script, splats
 from guest.qemu import watch
-from host.common import BUILD, JOBS, Die, say
+from host.common import BUILD, Die, parallel, say
 from host.results import keep_result, recorded, recording, verdict
 from loads.room import ROWS, Cell
 from loads.scenarios import derive, guest_params
@@ -186,12 +185,11 @@ def unbroken(entries: Sequence[dict], hop: Path) -> int:
             raise Die(f"without a mutant the suite already shows {failed or 'no case'}: "
                       f"see {BUILD}/logs/mutant-0.log")
     loads = sorted({load for entry in entries for load in entry["loads"]})
-    with ThreadPoolExecutor(JOBS) as pool:
-        for load, (outside, guest) in zip(
-                loads, pool.map(lambda load: run_load(0, load, hop), loads), strict=True):
-            guest.judge()
-            if outside:
-                raise Die(f"without a mutant '{load}' already shows {outside[0]}")
+    for load, (outside, guest) in zip(
+            loads, parallel(lambda load: run_load(0, load, hop), loads), strict=True):
+        guest.judge()
+        if outside:
+            raise Die(f"without a mutant '{load}' already shows {outside[0]}")
     return passed
 
 
@@ -208,9 +206,8 @@ def main(*number: int) -> None:
     first = hints()
     say(f"{passed} cases (with parameters) pass without a mutant; {len(chosen)} mutants "
         f"(about {len(chosen)} s)")
-    with ThreadPoolExecutor(JOBS) as pool:
-        results = list(pool.map(lambda entry: judge(
-            entry, first.get((entry["file"], entry["rule"])), hop), chosen))
+    results = list(parallel(lambda entry: judge(
+        entry, first.get((entry["file"], entry["rule"])), hop), chosen))
     if chosen == entries:
         keep_result("mutants.json", {
             "what": "how KUnit and loads in virtual time catch mutations of the series",

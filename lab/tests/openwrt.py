@@ -16,14 +16,12 @@ compiler at hand; a compiler or kernel that is missing is skipped, and said. The
 import re
 import shlex
 import shutil
-import subprocess
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import boot
 from host import setup
-from host.common import BUILD, JOBS, ROOT, Die, kernel_env, need_disk, run, say
+from host.common import BUILD, ROOT, Die, kernel_env, need_disk, parallel, run, say, told
 from host.cross import ARCHES
 from host.results import verdict
 from series import module
@@ -81,9 +79,8 @@ def exported(version: str, arch: str) -> set[str]:
     """What a kernel's sources export to modules, in what every configuration may have."""
     folders = ["arch/" + ARCHES[arch].linux, "kernel", "lib", "mm", "net/core", "net/sched",
                "net/netlink", "net/ipv4", "net/ipv6", "net/netfilter", "net/ethernet"]
-    done = subprocess.run(["grep", "-rhoE", r"EXPORT_(PER_CPU_|STATIC_CALL_)?SYMBOL(_NS)?(_GPL)?"
-                           r"\(\w+", *folders], cwd=source(version, False), text=True,
-                          capture_output=True, check=False)
+    done = told("grep", "-rhoE", r"EXPORT_(PER_CPU_|STATIC_CALL_)?SYMBOL(_NS)?(_GPL)?\(\w+",
+                *folders, cwd=source(version, False))
     return {line.rpartition("(")[2] for line in done.stdout.splitlines()}
 
 
@@ -97,12 +94,10 @@ def kmod(version: str, arch: str) -> str:
     if found := re.search(r".*\.[ch]:\d+.*warning:.*", log.read_text()):
         raise Die(f"a warning: {found[0]}; see {log}")
     ko = where / "sch_cake.ko"
-    head = subprocess.run([f"{prefix}readelf", "-h", ko], text=True, capture_output=True,
-                          check=True).stdout
+    head = told(f"{prefix}readelf", "-h", ko, check=True).stdout
     if not re.search(rf"Machine: +{TABLES['machines'][arch]}\b", head):
         raise Die(f"{ko} is not for {arch}")
-    wanted = subprocess.run([f"{prefix}nm", "-u", ko], text=True, capture_output=True,
-                            check=True).stdout.split()[1::2]
+    wanted = told(f"{prefix}nm", "-u", ko, check=True).stdout.split()[1::2]
     if lost := [name for name in set(wanted) - exported(version, arch)
                 if not re.fullmatch(TABLES["elsewhere"], name)]:
         raise Die(f"{ko} takes what Linux {version} does not export: {', '.join(sorted(lost))}")
@@ -206,11 +201,10 @@ def main(all_: bool = False) -> None:
         except Die as error:
             return job[0], str(error), False
 
-    with ThreadPoolExecutor(JOBS) as pool:
-        for name, text, good in pool.map(one, some):
-            print(f"{name}: {text if good else 'FAILED'}")
-            passed += good
-            failed += [] if good else [f"{name}: {text}"]
+    for name, text, good in parallel(one, some):
+        print(f"{name}: {text if good else 'FAILED'}")
+        passed += good
+        failed += [] if good else [f"{name}: {text}"]
     for sentence in skipped:
         setup.loudly(f"NOT TRIED: {sentence}")
     verdict(passed, failed, len(skipped))

@@ -12,12 +12,11 @@ import re
 import shutil
 import tomllib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from guest.boot import splats
 from guest.debian import SYSTEMS, boot, disk, has_card, headers, inside, system
-from host.common import JOBS, ROOT, Die, say
+from host.common import ROOT, Die, parallel, say
 from host.results import verdict
 from host.setup import loudly
 from series.module import build, packages_of
@@ -132,8 +131,7 @@ def main(all_: bool = False) -> None:
         if has_card() and all_:
             jobs += [(image, kernel, "booted.sh", True) for kernel in kernels]
     say(f"booting {', '.join(job[1] for job in jobs)} (about 120 s each)")
-    with ThreadPoolExecutor(JOBS) as pool:
-        logs = list(pool.map(lambda job: boot(*job), jobs))
+    logs = list(parallel(lambda job: boot(*job), jobs))
     loads = [load for load in LOADS if has_card() or not load[0].startswith("virtio")]
     passed, failed, skipped = 0, [], 0
     for name in set(SYSTEMS) - set(names):

@@ -27,12 +27,11 @@ import shutil
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 from guest.boot import Guest, boot
-from host.common import BUILD, JOBS, ROOT, Die, known, run, say
+from host.common import BUILD, JOBS, ROOT, Die, known, parallel, run, say
 from host.results import verdict
 from series import kernel
 from series.mutate import read_list
@@ -124,13 +123,12 @@ def attempt(which: str, programs: Sequence[str], seconds: float = 0, seed: int =
 
 # ----------------------------------------------------------------- findings
 
-def shrink(which: str, round_: Round, params: Sequence[str] = (), name: str = "") -> list[str]:
+def shrink(which: str, round_: Round) -> list[str]:
     """Lines of the fewest programs and operations that BOOTS boots find that still fail."""
     recent, again = round_.recent(), AGAIN if which in SEVERAL else 1
 
     def fails(programs):
-        return programs if attempt(which, programs * again, params=params,
-                                   name=f"{name}-shrink").bad else None
+        return programs if attempt(which, programs * again, name="-shrink").bad else None
 
     last = next((last for last in (recent[-count:] for count in (1, 8, 64, len(recent)))
                  if fails(last)), [])
@@ -139,15 +137,12 @@ def shrink(which: str, round_: Round, params: Sequence[str] = (), name: str = ""
     return shrunk(lines, 1, BOOTS, lambda less: less if fails(split("\n".join(less))) else None)
 
 
-def tell(which: str, round_: Round, params: Sequence[str] = (), name: str = "") -> str:
-    """Report, shrink and save a finding; a sentence about it.
-
-    params, name: of the boot that found it, as for attempt().
-    """
+def tell(which: str, round_: Round) -> str:
+    """Report, shrink and save a finding; a sentence about it."""
     print(f"FINDING on {which}: {round_.bad}\n{round_.guest.trace()}", flush=True)
     ring = OUT / f"finding-{int(time.time())}.txt"
     ring.write_text("".join(round_.recent()))
-    lines = shrink(which, round_, params, name)
+    lines = shrink(which, round_)
     if not lines:
         return f"{round_.bad}: it does not happen again with the programs that ran last, in {ring}"
     FAILING.write_text(f"# {which}: {round_.bad.splitlines()[0]}\n" + "\n".join(lines) + "\n")
@@ -194,8 +189,7 @@ class Campaign:
 def fuzz(seed: int, minutes: float, only: str) -> None:
     """Make up programs for a while; report, and end with the verdict."""
     one = Campaign(seed, 60 * minutes, only)
-    with ThreadPoolExecutor(JOBS) as pool:
-        list(pool.map(one.work, range(JOBS)))
+    list(parallel(one.work, range(JOBS)))
     (OUT / "corpus.txt").write_text("".join(one.known))
     failed = [tell(*found) for found in one.bad]
     if any(one.bits):
@@ -232,36 +226,29 @@ def distil() -> None:
     say(f"{len(kept)} of {len(programs)} programs are in {CORPUS[1]}")
 
 
-def find(fault: dict, less: bool) -> str | None:
-    """Fuzz a kernel with a fault in it; None if that is found, as it has to be, or a sentence.
-
-    less: also shrink what finds it.
-    """
+def find(fault: dict) -> str | None:
+    """Fuzz a kernel with a fault in it; None if that is found, as it has to be, or a sentence."""
     which = fault["kernel"] or FAULTS
     start = time.monotonic()
-    params = (f"shared_mutant={fault['number']}",)
     programs = [one for path in CORPUS if path.exists() for one in split(path.read_text())]
-    name = f"-{fault['number']}"
-    round_ = attempt(which, programs, FIND, params=params, name=name)
+    round_ = attempt(which, programs, FIND, params=(f"shared_mutant={fault['number']}",),
+                     name=f"-{fault['number']}")
     took = time.monotonic() - start
     if round_.bad and took <= FIND:
         print(f"found     {fault['rule']}: {round_.bad[:160].splitlines()[0]} ({took:.0f} s, "
               f"{round_.programs} programs)", flush=True)
-        if less:
-            say(tell(which, round_, params, name))
         return None
     return f"{fault['rule']}: not found in {took:.0f} s and {round_.programs} programs"
 
 
 def main(*file: Path, minutes: float = 10, seed: int = 1, only: str = "", replay: bool = False,
-         distill: bool = False, faults: str = "", small: bool = False) -> None:
+         distill: bool = False, faults: str = "") -> None:
     """Build, run, judge.
 
     file: with replay, programs to run (seeds.txt and corpus.txt). minutes: how long. seed: of what
     is made up. only: this kernel, syz or syz-smp; with replay, also patched, that of the loads.
     replay: run programs that are there, and nothing else. distill: write corpus.txt. faults: plant
-    faults, to be found: all, or their numbers with commas. small: also shrink what finds
-    them.
+    faults, to be found: all, or their numbers with commas.
     """
     known("kernel", [only] if only else (), ("syz", "syz-smp", "patched"))
     program()
@@ -271,9 +258,7 @@ def main(*file: Path, minutes: float = 10, seed: int = 1, only: str = "", replay
                   if not wanted or fault["number"] in wanted]
         for which in sorted({fault["kernel"] or FAULTS for fault in listed}):
             kernel.build(which)
-        with ThreadPoolExecutor(JOBS) as pool:
-            failed = [bad for bad in pool.map(lambda fault: find(fault, small), listed)
-                      if bad]
+        failed = list(filter(None, parallel(find, listed)))
         verdict(len(listed) - len(failed), failed)
     which = only or "syz"
     kernel.build(which)

@@ -8,12 +8,11 @@ sets: lab_blocks. Here is what these bits mean.
 
 import collections
 import re
-import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from host.common import BUILD, ROOT
+from host.common import BUILD, ROOT, told
 from series import kernel
 from series.code import added
 
@@ -47,11 +46,6 @@ class Code(NamedTuple):
 
 # ------------------------------------------------------- the code of a kernel
 
-def said(*words: Any, text: str | None = None) -> str:
-    """What a program prints that has to succeed; text: its input."""
-    return subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
-
-
 def addresses(symbols: str) -> dict[str, int]:
     """{symbol: its address} of what nm prints; without those that are there twice."""
     rows = [(name, int(at, 16)) for at, name in re.findall(r"^(\w+) \w (\S+)$", symbols, re.M)]
@@ -65,11 +59,11 @@ def disassembled(out: Path, symbols: dict[str, int]) -> str:
     out: the folder of a kernel. symbols: as of addresses().
     """
     names = [name for file in kernel.OURS for name in
-             re.findall(r" [tT] (\w+)$", said("nm", out / f"net/sched/{file}.o"), re.M)]
+             re.findall(r" [tT] (\w+)$", told("nm", out / f"net/sched/{file}.o").stdout, re.M)]
     ours = [symbols[name] for name in names if name in symbols
             and symbols["_stext"] <= symbols[name] < symbols["_etext"]]
-    return said("objdump", "-d", "--no-show-raw-insn", f"--start-address={min(ours)}",
-                f"--stop-address={max(ours) + REACH}", out / "vmlinux")
+    return told("objdump", "-d", "--no-show-raw-insn", f"--start-address={min(ours)}",
+                f"--stop-address={max(ours) + REACH}", out / "vmlinux", check=True).stdout
 
 
 def block_starts(assembly: str, tracer: int) -> dict[int, int]:
@@ -101,7 +95,8 @@ def block_starts(assembly: str, tracer: int) -> dict[int, int]:
 
 def source_lines(vmlinux: Path, instructions: Iterable[int]) -> list[tuple[str, int] | None]:
     """(file, line) of the source of each address; None: not of net/sched."""
-    text = said("addr2line", "-e", vmlinux, text="".join(f"{at:x}\n" for at in instructions))
+    text = told("addr2line", "-e", vmlinux, check=True,
+                input="".join(f"{at:x}\n" for at in instructions)).stdout
     found = [re.search(r"(net/sched/[\w-]+\.c):(\d+)", line) for line in text.splitlines()]
     return [(match[1], int(match[2])) if match else None for match in found]
 
@@ -110,7 +105,7 @@ def code_of(which: str) -> Code:
     """Read it from a kernel's symbols and its code."""
     out = BUILD / kernel.KERNELS[which].out
     vmlinux = out / "vmlinux"
-    symbols = addresses(said("nm", vmlinux))
+    symbols = addresses(told("nm", vmlinux, check=True).stdout)
     starts = block_starts(disassembled(out, symbols), symbols[TRACER])
     code = Code({}, collections.defaultdict(set))
     for start, place in zip(starts.values(), source_lines(vmlinux, starts), strict=True):

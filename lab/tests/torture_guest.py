@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from guest.boot import splats
-from traffic.traffic import pktgen
+from traffic.traffic import pktgen, tc
 
 from tests.torture_plan import CLEANUP, QUEUES, SETUP, tour
 from tests.torture_senders import LIBC, Flood, Sender, send_on
@@ -407,9 +407,7 @@ def settle(before: collections.Counter, size: int) -> str:
 def packets() -> int:
     """Packets that the qdiscs of devices in the first namespace have seen."""
     time.sleep(0.1)  # they may be new
-    shown = subprocess.run(["tc", "-s", "-j", "qdisc", "show"], capture_output=True,
-                           check=True, text=True).stdout
-    return sum(qdisc["packets"] for qdisc in json.loads(shown))
+    return sum(qdisc["packets"] for qdisc in json.loads(tc("-s -j qdisc show")))
 
 
 def whole_run(lines: Sequence[str], log: Log, operator: Operator,

@@ -12,13 +12,12 @@ sent back to it as a request, and that refusals come with a reason. One line a c
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from guest.boot import boot_script
-from host.common import BUILD, Die, say, sections
+from host.common import BUILD, Die, say, sections, told
 from host.results import verdict
 
 TREE = BUILD / "linux"
@@ -34,8 +33,7 @@ FLAGS = {"put": ("--create", "--replace"), "new-class": ("--create", "--excl"),
 
 def cli(*words: Any) -> tuple[int, str, str]:
     """Run the YNL command line; (exit status, standard output, standard error)."""
-    done = subprocess.run([PYTHON, "-B", CLI, "--spec", SPEC, *map(str, words)],
-                          capture_output=True, text=True, check=False)
+    done = told(PYTHON, "-B", CLI, "--spec", SPEC, *words)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -94,7 +92,7 @@ class Device:
 
     def __init__(self) -> None:
         for words in ("add d0 numtxqueues 4 numrxqueues 1 type dummy", "set d0 up"):
-            subprocess.run(["ip", "link", *words.split()], check=True)
+            told("ip", "link", *words.split(), check=True)
         self.index = int(Path("/sys/class/net/d0/ifindex").read_text())
 
     def do(self, operation: str, *flags: str, **attributes: Any) -> str:
