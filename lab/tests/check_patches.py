@@ -288,7 +288,8 @@ def maintainers(files: Sequence[str], new: Sequence[str]) -> list[str]:
 @functools.cache
 def dictionary() -> str:
     """Path of codespell's list of misspelt words."""
-    return capture(["/usr/bin/python3", "-c", DICTIONARY], ROOT)[1].strip()
+    return subprocess.run(["/usr/bin/python3", "-c", DICTIONARY], text=True,
+                          capture_output=True, check=False).stdout.strip()
 
 
 def style(patch: Path, cover: str, fast: bool, *options: str) -> list[str]:
