@@ -7,10 +7,12 @@ check.json. The columns are made in lab/tests/check_patches.py, the lines below 
 in lab/tests/check_series.py. No Debian suite has smatch, so there is no column for it.
 """
 
+import fcntl
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from host.common import Die, say
+from host.common import BUILD, Die, say
 from host.results import keep_result
 from series.kernel import tree_at
 
@@ -54,11 +56,21 @@ def count(results: dict) -> tuple[int, list[str]]:
             [f"{where}: {line}" for where, said in told for line in said])
 
 
+def alone() -> None:
+    """Lock the work trees, which two checks would spoil, until this ends; Die if they are."""
+    lock = os.open(BUILD / "check-lock", os.O_CREAT | os.O_WRONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Die("another check is running, maybe in make test; wait for it") from None
+
+
 def main(fast: bool = False) -> None:
     """Check everything, print the table; Die names the first complaint.
 
     fast: with this compiler and packages, each series compiled once.
     """
+    alone()
     tree_at(check_patches.WORK, "base")
     results = {"what": "complaints by patch and check; null where a check does not apply",
                "columns": FAST if fast else COLUMNS, "patches": {}, "series": {}}

@@ -22,7 +22,6 @@ from series.kernel import configure
 from sim import fuzz
 
 from tests import check_patches as check
-from tests.ladder import climb
 
 BASE = BUILD / "linux-base"
 NOSCHED = BUILD / "check-nosched"
@@ -301,18 +300,11 @@ def kunit() -> tuple[str, list[str]]:
     return f"the rate group, after each of {len(done)} patches", said
 
 
-def ladder() -> tuple[str, list[str]]:
-    """Each series with only those before it."""
-    rungs = climb()
-    return (", ".join(f"{one.series} {one.kunit + one.tdc}" for one in rungs) + " cases",
-            [line for one in rungs for line in one.failed])
-
-
 def jobs(fast: bool) -> dict[str, Callable[[], tuple[str, list[str]]]]:
     """{name of a check: function that makes it}, in the order of the table."""
     checks = {"form": form, "git am": applies, "KUnit": kunit, "NET_SCHED=n": without_net_sched,
               "yamllint": yamllint, "shellcheck": shellcheck, "ruff": ruff}
     if not fast:
         checks.update({"coccicheck": coccicheck, "YNL": ynl, "b4": b4, "3-way": three_way,
-                       "htmldocs": htmldocs, "ladder": ladder})
+                       "htmldocs": htmldocs})
     return checks

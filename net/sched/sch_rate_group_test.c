@@ -1560,7 +1560,7 @@ static void rate_group_test_missed(struct kunit *test)
 			rate_group_charge(part, sim_now(s), 64);
 	}
 	SIM_EXPECT(s, s->group.round - round, LE,
-		   20 * SIM_MS / sim_ns(s, 6 * sim_quantum(s)));
+		   div64_u64(20 * SIM_MS, sim_ns(s, 6 * sim_quantum(s))));
 
 	/* Also where ranks are in use, but nobody goes first */
 	load.delay = NSEC_PER_MSEC;
@@ -1598,7 +1598,7 @@ static void rate_group_test_missed(struct kunit *test)
 		rate_group_idle(part, sim_now(s));
 	}
 	SIM_EXPECT(s, s->group.round - round, LE,
-		   20 * SIM_MS / sim_ns(s, 6 * sim_quantum(s)));
+		   div64_u64(20 * SIM_MS, sim_ns(s, 6 * sim_quantum(s))));
 
 	/* The first slot of a backlog makes up for nothing */
 	s = sim_new_full(test, SIM_GBIT, 2, &sim_equal, 1);
