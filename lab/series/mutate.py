@@ -12,7 +12,7 @@ HEADER = "include/net/sch_priv.h"
 
 def read_list(path: Path) -> list[dict]:
     """The entries of a file like mutants.txt as dicts: number, file, loads, rule, old, new; and
-    kernel, "" unless one is named. Without a text, an entry replaces that of the one before it."""
+    kernel, "" unless one is named. "-" alone stands for the text of the entry before."""
     entries = []
     text = "".join(re.split(r"(?m)^#.*\n", path.read_text()))
     for block in re.split(r"\n\n+", text.strip("\n")):
@@ -20,7 +20,8 @@ def read_list(path: Path) -> list[dict]:
         number, _, file = head.partition(" ")
         file, _, loads = file.partition(": ")
         file, _, kernel = file.partition(" on ")
-        old = "\n".join(line[1:] for line in lines if line[0] == "-") or entries[-1]["old"]
+        given = [line[1:] for line in lines if line[0] == "-"]
+        old = entries[-1]["old"] if given == [""] and entries else "\n".join(given)
         new = "\n".join(line[1:] for line in lines if line[0] == "+")
         if not (number.isdigit() and file and old and new):
             raise Die(f"{path.name}: the entry '{head}' lacks a number, a file, a text or "

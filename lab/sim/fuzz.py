@@ -215,7 +215,7 @@ def plant_all(tested: Sequence[Part]) -> None:
         return first_finding(plant(fault, part), part)
 
     failed = []
-    for fault, finding in zip(listed, list(parallel(find, listed)), strict=True):
+    for fault, finding in zip(listed, parallel(find, listed), strict=True):
         told = f"{fault['number']:3}  {fault['rule']}"
         if finding:
             print(f"{told}: {finding[0]}, in scenario {finding[1]}")

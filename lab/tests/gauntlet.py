@@ -304,7 +304,7 @@ def suites(job: Job, args: SimpleNamespace) -> None:
                               jobs=job.machine["cpus"], timeout=5400,
                               params=(*job.sparse, NO_PKTGEN), **job.machine)
 
-    for got, guest in list(parallel(half, enumerate(halves(beside), 1), 2)):
+    for got, guest in parallel(half, enumerate(halves(beside), 1), 2):
         job.look(guest)
         passed, _, bad = tdc.compare(got, tdc.on_base())
         job.passed += passed

@@ -156,11 +156,13 @@ def jobs(everything: bool) -> tuple[list[tuple], list[str]]:
         if everything:
             ARCHES[arch].install()
         if not ARCHES[arch].complete():
-            skipped.append(f"{arch}: no {ARCHES[arch].prefix}gcc here; ALL=1 installs it")
+            skipped.append(f"{arch}: no {ARCHES[arch].prefix}gcc here; "
+                           "'make openwrt ALL=1' installs it")
             continue
         found = [version for version in KERNELS if source(version, everything)]
         if not found:
-            skipped.append(f"{arch}: no sources of a kernel here; ALL=1 fetches them")
+            skipped.append(f"{arch}: no sources of a kernel here; "
+                           "'make openwrt ALL=1' fetches them")
         for version in found if everything else found[:1]:
             some.append((f"kmod-sched-cake-mq, Linux {version}, {arch}", kmod, version, arch))
         if everything:

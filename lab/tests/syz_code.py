@@ -59,7 +59,8 @@ def disassembled(out: Path, symbols: dict[str, int]) -> str:
     out: the folder of a kernel. symbols: as of addresses().
     """
     names = [name for file in kernel.OURS for name in
-             re.findall(r" [tT] (\w+)$", told("nm", out / f"net/sched/{file}.o").stdout, re.M)]
+             re.findall(r" [tT] (\w+)$",
+                        told("nm", out / f"net/sched/{file}.o", check=True).stdout, re.M)]
     ours = [symbols[name] for name in names if name in symbols
             and symbols["_stext"] <= symbols[name] < symbols["_etext"]]
     return told("objdump", "-d", "--no-show-raw-insn", f"--start-address={min(ours)}",
